@@ -370,8 +370,9 @@ CairnStatus CairnBuildModel(const CairnGraph *graph, const CairnText *options, s
 // The same of bytes: a model file stays as it is, a model of ONNX or of the graph engine is built. `folder` is where its
 // files of weights are.
 CairnStatus CairnBuildModelOfBytes(const void *data, size_t size, CairnText folder, const CairnText *options, size_t count, void *context, CairnTextCallback callback);
-// Fails if the bytes are no model file, or a bundle.
-CairnStatus CairnModelCheck(const void *data, size_t size);
+// Writes a model file of this name, and its weights beside it if the model was built so. Fails if the bytes are no model
+// file, or a bundle.
+CairnStatus CairnModelSave(const void *data, size_t size, CairnText path);
 // Reads a model of ONNX into a graph that replaces what the graph was. `folder` empty: the working directory.
 CairnStatus CairnGraphReadOnnx(CairnGraph *graph, const void *data, size_t size, CairnText folder, const CairnText *options, size_t count);
 // The command `atc`: its status.

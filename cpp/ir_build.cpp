@@ -3,7 +3,6 @@
 #include "ir_build.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "ge/ge_ir_build.h"
@@ -59,18 +58,7 @@ static graphStatus save(const char *function, const char *name, const void *data
         return invalid(std::string(function) + ": the " +
                        (name == nullptr || *name == '\0' ? "name of the file is empty" : "model has no bytes"));
     }
-    const CairnStatus status = CairnModelCheck(data, size);
-    if (status != 0) {
-        return graph_status(status);
-    }
-    const std::string path = std::string(name) + ".om";
-    std::FILE *const file = std::fopen(path.c_str(), "wb");
-    const bool is_written = file != nullptr && std::fwrite(data, 1, size, file) == size;
-    const int error = errno;
-    if (file == nullptr || std::fclose(file) != 0 || !is_written) {
-        return fail(std::string(function) + ": '" + path + "': " + std::strerror(is_written ? errno : error));
-    }
-    return GRAPH_SUCCESS;
+    return graph_status(CairnModelSave(data, size, cairn::text(std::string(name) + ".om")));
 }
 
 graphStatus aclgrphSaveModel(const char_t *output_file, const ModelBufferData &model)

@@ -2,7 +2,7 @@
 
 /// One function of the module, and what it calls.
 pub struct Function {
-    /// `acl`, `rt`, `op` or `util`.
+    /// `acl`, `rt`, `op`, `mdl` or `util`.
     pub module: String,
     /// Its name in that module.
     pub name: String,

@@ -74,6 +74,7 @@ fn c_types(parameter: &Parameter) -> Vec<String> {
         "str" | "str?" => return vec!["*const c_char".into()],
         "pairs" => return vec!["usize".into(), "*const [i64; 2]".into()],
         "lists" => return vec!["i32".into(), "*const i32".into(), "*const *const i64".into()],
+        "dims" => return vec!["*const Dims".into()],
         "strs" => "*const *const c_char".to_owned(),
         "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" => {
             format!("*const {}", element_type(&parameter.kind))
@@ -196,6 +197,7 @@ fn passed_arguments(parameter: &Parameter) -> Vec<String> {
     match parameter.kind.as_str() {
         "str" => vec![format!("{name}.0.as_ptr()")],
         "str?" => vec![format!("{name}.as_ref().map_or(std::ptr::null(), |text| text.0.as_ptr())")],
+        "dims" => vec![format!("&{name}")],
         "pairs" => vec![format!("{name}.0.len()"), format!("{name}.0.as_ptr()")],
         "lists" => vec![
             format!("{name}.count()"),
@@ -219,6 +221,8 @@ fn extracted_type(kind: &str) -> String {
         "str" => "Text".into(),
         "str?" => "Option<Text>".into(),
         "f32" => "Real".into(),
+        "dims" => "Dims".into(),
+        "index" => "Index".into(),
         "pairs" => "Pairs".into(),
         "lists" => "Lists".into(),
         "strs" => "Texts".into(),
@@ -237,7 +241,11 @@ fn element_type(kind: &str) -> &str {
 
 fn rust_type(kind: &str) -> &str {
     match kind {
-        "ptr" => "usize",
+        "ptr" | "index" => "usize",
+        "dims" => "Dims",
+        "ranges" => "DimRanges",
+        "batches" => "Batches",
+        "image_sizes" => "ImageSizes",
         other => other,
     }
 }

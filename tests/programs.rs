@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, commands, headers, ids, operators, program, shell, structure, symbols,
+    abi, checks, commands, headers, ids, operators, program, records, shell, structure, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -108,6 +108,16 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
             trials.add(&name, move |toolkit| program.test(toolkit, index));
         }
     }
+    for source in checks::all(root)? {
+        let name = format!("check::{}", source.file_stem().unwrap_or_default().to_string_lossy());
+        trials.add(&name, move |toolkit| checks::reports(toolkit, &source));
+    }
+    for source in checks::right(root)? {
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        trials.add(&format!("check::right::{stem}"), move |toolkit| {
+            checks::has_no_findings(toolkit, &source)
+        });
+    }
     for list in symbols::lists(root)? {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
         trials.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
@@ -135,6 +145,13 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("commands::npu_smi_list", commands::smi_list);
     trials.add("commands::npu_smi_live", commands::smi_live);
     trials.add("commands::atc", commands::atc);
+    trials.add("records::commands", records::commands);
+    trials.add("records::killed", records::killed);
+    trials.add("records::ended_by_a_signal", records::ended_by_a_signal);
+    trials.add("records::children", records::children);
+    trials.add("records::closed_descriptors", records::closed_descriptors);
+    trials.add("records::full", records::full);
+    trials.add("records::stacks", records::stacks);
     Ok(trials.trials)
 }
 

@@ -30,13 +30,13 @@ class Bottleneck(nn.Module):
         return F.relu_(self.layers(x) + self.shortcut(x))
 
 
-def resnet50():
-    layers, inputs = [conv_unit(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)], 64
+def resnet50(width=64, classes=1000):
+    layers, inputs = [conv_unit(3, width, 7, 2), nn.MaxPool2d(3, 2, 1)], width
     for stage, count in enumerate((3, 4, 6, 3)):
         for block in range(count):
-            layers.append(Bottleneck(inputs, 64 << stage, 2 if stage and not block else 1))
-            inputs = 256 << stage
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+            layers.append(Bottleneck(inputs, width << stage, 2 if stage and not block else 1))
+            inputs = 4 * width << stage
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32 * width, classes))
 
 
 class Inverted(nn.Module):
@@ -54,14 +54,16 @@ class Inverted(nn.Module):
         return x + self.layers(x) if self.has_shortcut else self.layers(x)
 
 
-def mobilenet():
-    layers, inputs = [conv_unit(3, 32, 3, 2, activation=nn.ReLU6)], 32
+def mobilenet(part=1, classes=1000):
+    """MobileNetV2 with every `part`-th of its channels."""
+    layers, inputs = [conv_unit(3, 32 // part, 3, 2, activation=nn.ReLU6)], 32 // part
     # Expansion, outputs, how many blocks, the first one's stride.
     for expansion, outputs, count, stride in [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]:
         for block in range(count):
-            layers.append(Inverted(inputs, outputs, 1 if block else stride, expansion))
-            inputs = outputs
-    return nn.Sequential(*layers, conv_unit(320, 1280, 1, activation=nn.ReLU6), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 1000))
+            layers.append(Inverted(inputs, outputs // part, 1 if block else stride, expansion))
+            inputs = outputs // part
+    last = 1280 // part
+    return nn.Sequential(*layers, conv_unit(inputs, last, 1, activation=nn.ReLU6), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(last, classes))
 
 
 def forward(build, *size):

@@ -19,33 +19,50 @@ pub struct Acl {
 impl Acl {
     /// Loads `libascendcl.so` of a toolkit.
     pub fn load(toolkit: &std::path::Path) -> Acl {
+        let library = Library::open(toolkit);
+        // SAFETY: each symbol has the type of its field, which the headers declare.
+        unsafe {
+            Acl {
+                set_device: library.find("aclrtSetDevice"),
+                create_stream: library.find("aclrtCreateStream"),
+                destroy_stream: library.find("aclrtDestroyStream"),
+                synchronize: library.find("aclrtSynchronizeStream"),
+                malloc: library.find("aclrtMalloc"),
+                free: library.find("aclrtFree"),
+                malloc_host: library.find("aclrtMallocHost"),
+                memcpy_async: library.find("aclrtMemcpyAsync"),
+                memset_async: library.find("aclrtMemsetAsync"),
+            }
+        }
+    }
+}
+
+/// The loaded library; it stays to the end of the process.
+pub struct Library(*mut c_void);
+
+impl Library {
+    /// Loads `libascendcl.so` of a toolkit.
+    pub fn open(toolkit: &std::path::Path) -> Library {
         let path = toolkit.join("lib64/libascendcl.so");
         let name = CString::new(path.as_os_str().as_encoded_bytes()).expect("a path without NUL");
         // SAFETY: loading the library runs its initialisers, which is what a program does.
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         assert!(!library.is_null(), "{} cannot be loaded", path.display());
-        macro_rules! find {
-            ($name:literal) => {{
-                // SAFETY: the handle is valid, and each symbol has the type of its field, which the
-                // headers declare.
-                unsafe {
-                    let found = libc::dlsym(library, concat!($name, "\0").as_ptr().cast());
-                    assert!(!found.is_null(), "{} is missing", $name);
-                    #[allow(clippy::missing_transmute_annotations)]
-                    std::mem::transmute(found)
-                }
-            }};
-        }
-        Acl {
-            set_device: find!("aclrtSetDevice"),
-            create_stream: find!("aclrtCreateStream"),
-            destroy_stream: find!("aclrtDestroyStream"),
-            synchronize: find!("aclrtSynchronizeStream"),
-            malloc: find!("aclrtMalloc"),
-            free: find!("aclrtFree"),
-            malloc_host: find!("aclrtMallocHost"),
-            memcpy_async: find!("aclrtMemcpyAsync"),
-            memset_async: find!("aclrtMemsetAsync"),
+        Library(library)
+    }
+
+    /// A function.
+    ///
+    /// # Safety
+    /// `F` is the type of a pointer to that function.
+    pub unsafe fn find<F>(&self, name: &str) -> F {
+        assert_eq!(size_of::<F>(), size_of::<*mut c_void>(), "a pointer");
+        let symbol = CString::new(name).expect("a name without NUL");
+        // SAFETY: the handle is valid, and the caller knows the type.
+        unsafe {
+            let found = libc::dlsym(self.0, symbol.as_ptr());
+            assert!(!found.is_null(), "{name} is missing");
+            std::mem::transmute_copy(&found)
         }
     }
 }

@@ -7,7 +7,9 @@ mod acl;
 mod graph;
 mod measure;
 mod memory;
+mod models;
 mod ort;
+mod record;
 
 use acl::Acl;
 use cairn_runtime::Runtime;
@@ -27,7 +29,16 @@ fn main() -> std::io::Result<()> {
         Some("memory") => memory::run(&out),
         #[cfg(feature = "graphs")]
         Some("graph") => graph::run(&out),
-        Some(other) => panic!("no bench is named {other}: there are runtime, memory, graph"),
+        Some("models") => models::run(&out),
+        Some("models-engine") => models::serve(&std::env::args().skip(2).collect::<Vec<_>>()),
+        Some("record") => record::run(&out),
+        Some("record-child") => {
+            record::child();
+            Ok(())
+        }
+        Some(other) => {
+            panic!("no bench is named {other}: there are runtime, memory, record, graph, models")
+        }
     }
 }
 

@@ -308,7 +308,10 @@ aclError aclmdlLoadFromMemWithQ(
 /** Loads as configured: a load type, and the options that this type needs. */
 aclError aclmdlLoadWithConfig(const aclmdlConfigHandle *handle, uint32_t *modelId);
 
-/** Loads a model built in this process. Not supported. */
+/**
+ * Loads a model that aclgrphBuildModelFromFile or aclgrphBuildModelFromData built in this process. The priority, memory
+ * and weights of `handle` are used; it needs no load type.
+ */
 aclError aclmdlLoadFromModel(
     const aclmdlModel *model, const aclmdlConfigHandle *handle, uint32_t *modelId);
 

@@ -25,7 +25,7 @@ macro_rules! c_integers {
         })*
     };
 }
-c_integers!(u8 u16 u32 u64 usize i32 i64);
+c_integers!(u8 u16 u32 u64 usize i8 i16 i32 i64);
 
 fn type_error(what: impl Display) -> PyErr {
     PyTypeError::new_err(what.to_string())
@@ -77,6 +77,21 @@ impl<'py, T: CInteger> FromPyObject<'_, 'py> for Number<T> {
     }
 }
 
+/// An index, or -1, which is the largest one of C.
+pub(crate) struct Index(pub usize);
+
+impl<'py> FromPyObject<'_, 'py> for Index {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let index = integer(&value, "it");
+        match index.is_err() && integer::<i64>(&value, "it").is_ok_and(|number| number == -1) {
+            true => Ok(Index(usize::MAX)),
+            false => index.map(Index),
+        }
+    }
+}
+
 /// A float; an int is taken for one.
 pub(crate) struct Real(pub f32);
 
@@ -121,7 +136,8 @@ impl<'py> FromPyObject<'_, 'py> for Text {
     }
 }
 
-fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<CString> {
+/// Reads a str without a NUL; `what` names it in the text of the error.
+pub(crate) fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<CString> {
     let Ok(text) = value.cast::<PyString>() else {
         return Err(type_error(format!("{what} must be a str, not {}", value.get_type().name()?)));
     };

@@ -5,10 +5,13 @@
 //! of `acl.util` (`util.rs`): callables of allocators belong to the descriptors and registrations of C (`allocator.rs`),
 //! which calls them through `trampoline.cpp`.
 
+mod aipp;
 mod allocator;
 mod arguments;
 mod interpreter;
 mod library;
+mod model_options;
+mod models;
 mod physical;
 mod structs;
 mod util;
@@ -36,11 +39,14 @@ use pyo3::prelude::*;
 #[pymodule]
 fn acl(module: &Bound<'_, PyModule>) -> PyResult<()> {
     library::open()?;
+    // Looked up before there are threads: a fork while one looks it up would leave a child that waits for it.
+    interpreter::is_running();
     wrappers::add_acl(module)?;
     let modules = module.py().import("sys")?.getattr("modules")?;
     for (name, add) in [
         ("rt", wrappers::add_rt as fn(&Bound<'_, PyModule>) -> PyResult<()>),
         ("op", wrappers::add_op),
+        ("mdl", wrappers::add_mdl),
         ("util", wrappers::add_util),
     ] {
         let full = format!("acl.{name}");

@@ -24,7 +24,7 @@ pub(crate) struct Location {
 }
 
 /// The code for a feature that is not supported.
-const FEATURE_NOT_SUPPORTED: i32 = 207000;
+pub(crate) const FEATURE_NOT_SUPPORTED: i32 = 207000;
 
 /// The size of the text of a version.
 const VERSION_BYTES: usize = 128;

@@ -4,10 +4,13 @@
 #![allow(clippy::let_unit_value, reason = "functions of C that return nothing are no exception")]
 
 use crate::{
+    aipp::*,
     allocator::*,
-    arguments::{Lists, Number, Numbers, Pairs, Real, Reals, Text, Texts, text},
+    arguments::{Index, Lists, Number, Numbers, Pairs, Real, Reals, Text, Texts, text},
     interpreter::{without_gil, without_gil_checking_fork},
     library::{Library, c_functions},
+    model_options::*,
+    models::*,
     physical::*,
     structs::*,
     util::*,

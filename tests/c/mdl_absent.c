@@ -42,7 +42,7 @@ static void images(void)
     CHECK_OK(aclmdlSetAIPPPixelVarReci(set, 1, 2, 3, 4, 1));
     CHECK_FAIL(aclmdlSetAIPPPixelVarReci(set, 1, 2, 3, 4, 1024), 100000, "batchIndex = 1024");
 
-    GROUP("aclmdl_11 no model has AIPP: type 0, 145015");
+    GROUP("aclmdl_11 a model without AIPP: type 0, 145015");
     uint32_t id = model_load("affine.om");
     aclmdlInputAippType type = ACL_DYNAMIC_AIPP_NODE;
     size_t attached = 1;

@@ -9,7 +9,7 @@
 typedef uint64_t (*Function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 static const char *const with_code[] = {
-    "aclmdlFinalizeDump", "aclmdlInitDump", "aclmdlSetDump", "aclDestroyGraphDumpOpt",
+    "acldumpRegCallback", "acldumpUnregCallback", "aclmdlFinalizeDump", "aclmdlInitDump", "aclmdlSetDump", "aclDestroyGraphDumpOpt",
     "aclGenGraphAndDumpForOp", "aclopCreateKernel", "aclopRegisterCompileFunc", "aclopSetKernelArgs",
     "aclopSetKernelWorkspaceSizes", "aclopUnregisterCompileFunc", "aclopUpdateParams", "aclopStartDumpArgs", "aclopStopDumpArgs", "aclrtBinaryGetFunction",
     "aclrtBinaryLoadFromData", "aclrtFreePhysical", "aclrtGetFunctionAddr", "aclrtMallocPhysical",

@@ -127,7 +127,8 @@ static void building()
     INVALID(aclgrphBuildModel(graph, Options{{"input_shape", "z:1,3"}}, model), "input_shape=z:1,3");
     INVALID(aclgrphBuildModel(graph, Options{{"input_shape", "x:-1,3"}, {"ge.dynamicBatchSize", "4"}}, model),
             "ge.dynamicBatchSize=4");
-    INVALID(aclgrphBuildModel(graph, Options{{"ge.insertOpFile", "aipp.cfg"}}, model), "ge.insertOpFile=aipp.cfg");
+    INVALID(aclgrphBuildModel(graph, Options{{"ge.insertOpFile", "no/aipp.cfg"}}, model), "ge.insertOpFile=no/aipp.cfg");
+    INVALID(aclgrphBuildModel(graph, Options{{"ge.externalWeight", "3"}}, model), "ge.externalWeight=3");
     INVALID(aclgrphBuildModel(graph, Options{{"ge.outputNodeName", "nobody:0"}}, model), "ge.outputNodeName=nobody:0");
     INVALID(aclgrphBuildModel(Graph(), Options(), model), "empty");
 
@@ -142,6 +143,30 @@ static void building()
     REFUSED(aclgrphSaveModel("no/such/folder/net", model), "no/such/folder/net.om");
     ModelBufferData odd = {std::shared_ptr<uint8_t>(new uint8_t[8](), std::default_delete<uint8_t[]>()), 8};
     REFUSED(aclgrphSaveModel("ge_ir_build_odd", odd), "8 bytes");
+
+    GROUP("ge ir build: the weights of a model that is saved go beside it");
+    std::string table;
+    for (int at = 0; at < 512; at++)
+        table += std::string("\0\0\x80\x3f", 4);
+    const std::string heavy =
+        onnx_model::number(1, 8) +
+        onnx_model::bytes(7, onnx_model::node("sum", "Add", {"x", "w"}, "y") + onnx_model::bytes(2, "heavy") +
+                                 onnx_model::bytes(5, onnx_model::number(1, 512) + onnx_model::number(2, 1) +
+                                                          onnx_model::bytes(8, "w") + onnx_model::bytes(9, table)) +
+                                 onnx_model::value_info(11, "x", {512}) + onnx_model::value_info(12, "y", {512})) +
+        onnx_model::bytes(8, onnx_model::number(2, 17));
+    ge::aclmdlModel *heavy_model = nullptr;
+    ModelBufferData whole = {nullptr, 0}, again = {nullptr, 0};
+    OK(aclgrphBuildModelFromData(heavy.data(), heavy.size(), {{"ge.externalWeight", "2"}}, &heavy_model));
+    OK(aclgrphSaveModelToBuffer(whole, heavy_model));
+    OK(aclgrphSaveModel("ge_ir_build_heavy", heavy_model));
+    OK(aclgrphDestroyModel(heavy_model));
+    CHECK(file_text("weight/ge_ir_build_heavy_weight_combined") == table);
+    CHECK(file_text("ge_ir_build_heavy.om").size() + table.size() <= whole.length + 1024);
+    OK(aclgrphBuildModelFromFile("ge_ir_build_heavy.om", Options(), &heavy_model));
+    OK(aclgrphSaveModelToBuffer(again, heavy_model));
+    CHECK(bytes_of(again).find(table) != std::string::npos);
+    OK(aclgrphDestroyModel(heavy_model));
 
     GROUP("ge ir build: models as objects");
     ge::aclmdlModel *object = nullptr;

@@ -52,3 +52,47 @@ def stream(device):
     yield stream
     acl.rt.synchronize_stream(stream)
     acl.rt.destroy_stream(stream)
+
+
+@pytest.fixture(scope="session")
+def models(device, tmp_path_factory):
+    """The folder of models."""
+    import models
+
+    return models.write(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture
+def load(models):
+    """Loads models by name, and unloads them after the test."""
+    import acl
+    from models import Model
+
+    loaded = []
+
+    def load(name):
+        loaded.append(Model(models / name))
+        return loaded[-1]
+
+    yield load
+    assert acl.rt.synchronize_device() == 0
+    for model in loaded:
+        model.close()
+
+
+@pytest.fixture
+def tensors(device):
+    """Makes data sets, and destroys them after the test."""
+    import acl
+    from models import Tensors
+
+    made = []
+
+    def make(*sizes):
+        made.append(Tensors(*sizes))
+        return made[-1]
+
+    yield make
+    assert acl.rt.synchronize_device() == 0
+    for one in made:
+        one.close()

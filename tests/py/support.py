@@ -6,6 +6,7 @@ import pathlib
 import struct
 import subprocess
 import sys
+import threading
 
 import acl
 
@@ -53,6 +54,36 @@ class Pool:
 
     def close(self):
         assert acl.rt.free(self.base) == 0
+
+
+class NoReusePool(Pool):
+    """Returns no slot twice, so that several streams may use it at once (ACL-REG-6)."""
+
+    SLOTS = 256
+
+    def free(self, obj, block):
+        self.frees += 1
+
+
+def in_threads(*bodies):
+    """Runs each in a thread of its own, in the context of this one."""
+    context, ret = acl.rt.get_context()
+    assert ret == 0
+    failures = []
+
+    def run(body):
+        try:
+            assert acl.rt.set_context(context) == 0
+            body()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(body,)) for body in bodies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
 
 
 def describe(obj, alloc, free, address, advise=None):

@@ -8,7 +8,7 @@ import pytest
 
 import acl
 import support
-from support import GE_FAILURE, Pool, Sort, describe
+from support import GE_FAILURE, NoReusePool, Pool, Sort, describe, in_threads
 
 rt = acl.rt
 
@@ -414,38 +414,6 @@ def test_a_descriptor_may_have_functions_of_c_and_of_python(stream, in_c):
     assert rt.synchronize_stream(stream) == 0 and sort.is_correct()
     sort.close()
     pool.close()
-
-
-class NoReusePool(Pool):
-    """Returns no slot twice, so that several streams may use it at once (ACL-REG-6)."""
-
-    SLOTS = 256
-
-    def free(self, obj, block):
-        self.frees += 1
-
-
-def in_threads(*bodies):
-    """Runs each in a thread of its own, in the context of this one."""
-    import threading
-
-    context, ret = rt.get_context()
-    assert ret == 0
-    failures = []
-
-    def run(body):
-        try:
-            assert rt.set_context(context) == 0
-            body()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(body,)) for body in bodies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
 
 
 def test_an_allocator_is_entered_by_one_thread_at_a_time(device):

@@ -9,7 +9,9 @@ import numpy
 import pytest
 
 import acl
+import model_calls
 import support
+from model_calls import MODEL_CALLS
 from support import DEVICE_TO_HOST, FLOAT, HOST_TO_DEVICE, INVALID_PARAM, ND
 
 rt, op, util = acl.rt, acl.op, acl.util
@@ -347,7 +349,7 @@ def with_warning(call, *arguments):
 def test_every_function_of_the_table_is_called():
     names = support.table()
     assert len(names) == len(set(names)) > 150
-    assert sorted([*CALLS, *PROGRAMS]) == sorted(names)
+    assert sorted([*CALLS, *MODEL_CALLS, *PROGRAMS]) == sorted(names)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -367,6 +369,14 @@ def test_function(name, given):
     function = getattr(importlib.import_module(module), function_name)
     assert (function.__module__, function.__name__) == (module, function_name)
     assert CALLS[name](given)
+
+
+@pytest.mark.parametrize("name", MODEL_CALLS)
+def test_function_of_models(name, models, stream):
+    given = model_calls.Given(models, stream)
+    assert getattr(acl.mdl, name.rpartition(".")[2]).__module__ == "acl.mdl"
+    assert MODEL_CALLS[name](given)
+    given.close()
 
 
 def test_numpy(device):
@@ -441,6 +451,13 @@ def test_the_interpreter_lock_is_released_while_waiting(stream):
 LOGGING_CALLS = {
     "acl.app_log": 'acl.app_log(3, "x" * 200)',
     "acl.get_tensor_desc_type": "acl.get_tensor_desc_type(1)",
+    "acl.mdl.create_and_get_op_desc": "acl.mdl.create_and_get_op_desc(0, 1, 2, 64)",
+    "acl.mdl.execute_async": "acl.mdl.execute_async(1, 1, 1, stream)",
+    "acl.mdl.get_first_aipp_info": "acl.mdl.get_first_aipp_info(1, 0)",
+    "acl.mdl.get_input_dims": "acl.mdl.get_input_dims(1, 0)",
+    "acl.mdl.get_input_dynamic_dims": "acl.mdl.get_input_dynamic_dims(1, -1, 1)",
+    "acl.mdl.set_config_opt": 'acl.mdl.set_config_opt(1, 2, "path")',
+    "acl.mdl.set_exec_config_opt": "acl.mdl.set_exec_config_opt(1, 0, 1)",
     "acl.op.set_attr_list_string": 'acl.op.set_attr_list_string(1, "a", ["x"])',
     "acl.rt.allocator_register": "rt.allocator_register(stream, 0)",
     "acl.rt.allocator_set_alloc_func_to_desc": "rt.allocator_set_alloc_func_to_desc(1, print)",

@@ -20,7 +20,7 @@ def stub(module):
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("module", ["acl", "acl.rt", "acl.op", "acl.util"])
+@pytest.mark.parametrize("module", ["acl", "acl.rt", "acl.op", "acl.mdl", "acl.util"])
 def test_stubs_have_the_names_and_parameters_of_the_module(module):
     loaded = importlib.import_module(module)
     functions = {name: item for name, item in vars(loaded).items() if inspect.isbuiltin(item)}

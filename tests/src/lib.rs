@@ -1,12 +1,14 @@
 //! What the program tests share.
 
 pub mod abi;
+pub mod checks;
 pub mod commands;
 pub mod headers;
 pub mod ids;
 pub mod models;
 pub mod operators;
 pub mod program;
+pub mod records;
 pub mod run;
 pub mod shell;
 pub mod structure;

@@ -8,7 +8,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use cairn_graph::offline::{BuildOptions, Gears, OfflineModel};
+use cairn_graph::offline::{
+    Aipp, BuildOptions, Gears, OfflineModel, WEIGHT_FOLDER, WeightPlacement,
+};
 use cairn_graph::onnx::{self, ReadOptions};
 
 /// The variable that tells programs the folder.
@@ -50,7 +52,98 @@ fn write(folder: &Path) -> Result<()> {
     put("image.om", compiled(&relu(&[1, 1, -1, -1]), &image)?)?;
     let dims = BuildOptions { gears: Gears::Dims(vec![vec![1, 2], vec![3, 4]]), ..plain() };
     put("dims.om", compiled(&matmul(), &dims)?)?;
+    put("loop.onnx", doubling_loop())?;
+    write_images(&put)?;
+    write_external(folder)
+}
+
+/// Models that prepare their images.
+fn write_images(put: &impl Fn(&str, Vec<u8>) -> Result<()>) -> Result<()> {
+    let aipp = |text: &str| Aipp::parse(text).map_err(|error| anyhow!(error));
+    let plain = BuildOptions::default;
+    let rgb = BuildOptions { aipp: aipp(RGB)?, ..plain() };
+    put("aipp_rgb.om", compiled(&relu(&[1, 3, 4, 4]), &rgb)?)?;
+    let yuv = BuildOptions { aipp: aipp(YUV)?, ..plain() };
+    put("aipp_yuv.om", compiled(&relu(&[1, 3, 4, 6]), &yuv)?)?;
+    let gray = "aipp_op { aipp_mode: static input_format: YUV400_U8 mean_chn_0: 1 }";
+    let batch = BuildOptions { aipp: aipp(gray)?, gears: Gears::Batch(vec![1, 2, 4]), ..plain() };
+    put("aipp_batch.om", compiled(&relu(&[-1, 1, 2, 2]), &batch)?)?;
+    let image = BuildOptions {
+        aipp: aipp(gray)?,
+        gears: Gears::ImageSize(vec![[2, 2], [3, 5]]),
+        ..plain()
+    };
+    put("aipp_image.om", compiled(&relu(&[1, 1, -1, -1]), &image)?)
+}
+
+/// Models whose weights are in files of their own; those of `lost.om` are not there.
+fn write_external(folder: &Path) -> Result<()> {
+    let graph = onnx::read(bias(), &ReadOptions::default()).map_err(anyhow::Error::msg)?;
+    let model = OfflineModel::build(graph, &BuildOptions::default());
+    let model = model.map_err(|failure| anyhow!(failure.text))?;
+    for (name, placement) in [
+        ("separate", WeightPlacement::Separate),
+        ("combined", WeightPlacement::Combined("weights.bin".to_owned())),
+    ] {
+        let (bytes, files) = model.write_with_weights(&placement);
+        let folder = folder.join(name);
+        fs::create_dir_all(folder.join(WEIGHT_FOLDER))?;
+        fs::write(folder.join("bias.om"), &bytes)?;
+        for file in files {
+            fs::write(folder.join(WEIGHT_FOLDER).join(file.name), &file.bytes)?;
+        }
+        fs::write(folder.with_file_name("lost.om"), bytes)?;
+    }
     Ok(())
+}
+
+/// A part of an image of 5 x 6, red and blue swapped, normalised.
+const RGB: &str = "aipp_op { aipp_mode: static related_input_rank: 0 input_format: RGB888_U8
+    src_image_size_h: 5 src_image_size_w: 6
+    crop: true load_start_pos_h: 1 load_start_pos_w: 2 crop_size_h: 4 crop_size_w: 4
+    rbuv_swap_switch: true mean_chn_0: 10 mean_chn_1: 20 mean_chn_2: 30 min_chn_1: 0.5
+    var_reci_chn_0: 0.5 var_reci_chn_1: 0.25 var_reci_chn_2: 2 }";
+
+/// An image of 4 x 4 in YUV, as RGB, with columns to its left and right.
+const YUV: &str = "aipp_op { aipp_mode: static input_format: YUV420SP_U8
+    src_image_size_h: 4 src_image_size_w: 4 csc_switch: true
+    matrix_r0c0: 256 matrix_r0c1: 0 matrix_r0c2: 359
+    matrix_r1c0: 256 matrix_r1c1: -88 matrix_r1c2: -183
+    matrix_r2c0: 256 matrix_r2c1: 454 matrix_r2c2: 0
+    input_bias_0: 0 input_bias_1: 128 input_bias_2: 128
+    padding: true left_padding_size: 1 right_padding_size: 1 padding_value: 7 }";
+
+/// `y = x + (0, 1, 2, ..)`, 512 numbers.
+fn bias() -> Vec<u8> {
+    let numbers: Vec<f32> = (0..512u16).map(f32::from).collect();
+    let constant = tensor("w", &[512], &floats(&numbers));
+    let nodes = [node("Add", "sum", &["x", "w"], &["y"])];
+    model(&nodes, &[constant], &[value("x", &[512])], &[value("y", &[512])])
+}
+
+/// `x = relu(x + x)`, n times, for rows of three numbers.
+fn doubling_loop() -> Vec<u8> {
+    let scalar = |name: &str, dtype: i64| {
+        [text(1, name), bytes(2, &bytes(1, &[number(1, dtype), bytes(2, &[])].concat()))].concat()
+    };
+    let (int64, truth) = (7, 9);
+    let nodes = [
+        node("Identity", "goes_on", &["on"], &["on_out"]),
+        node("Add", "twice", &["v", "v"], &["vv"]),
+        node("Relu", "positive", &["vv"], &["v_out"]),
+    ];
+    let inputs = [scalar("i", int64), scalar("on", truth), value("v", &[-1, 3])];
+    let outputs = [scalar("on_out", truth), value("v_out", &[-1, 3])];
+    let list = |field: u64, all: &[Vec<u8>]| -> Vec<u8> {
+        all.iter().flat_map(|one| bytes(field, one)).collect()
+    };
+    let body = [list(1, &nodes), text(2, "body"), list(11, &inputs), list(12, &outputs)].concat();
+    let graph_type = 5;
+    let attribute = [text(1, "body"), bytes(6, &body), number(20, graph_type)].concat();
+    let mut repeat = node("Loop", "repeat", &["n", "", "x"], &["y"]);
+    repeat.extend(bytes(5, &attribute));
+    let inputs = [scalar("n", int64), value("x", &[-1, 3])];
+    model(&[repeat], &[], &inputs, &[value("y", &[-1, 3])])
 }
 
 /// An ONNX model as an `.om` file.

@@ -1,5 +1,6 @@
 //! Programs in `c/` and `cpp/`, each compiled once and run once per environment; and those that users
-//! read, in `examples/c` and `examples/cpp`, which have to end with 0 and print something.
+//! read, in `examples/c` and `examples/cpp`, which have to end with 0 and print something. An example that takes
+//! arguments is run by `tests/py/test_example.py`.
 //!
 //! The lines at the top of a program may give directives:
 //!
@@ -70,7 +71,8 @@ pub fn all(root: &Path) -> Result<Vec<Arc<Program>>> {
     for (folder, ending) in [("c", "c"), ("cpp", "cc")] {
         for entry in fs::read_dir(root.join("examples").join(folder))? {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == ending) {
+            let is_source = path.extension().is_some_and(|extension| extension == ending);
+            if is_source && !fs::read_to_string(&path)?.contains("argv[1]") {
                 programs.push(Arc::new(Program::example(path)));
             }
         }

@@ -11,7 +11,7 @@ import depth
 # Settings of the caller's shell must not decide what is tested, but for recording, the place of the data and
 # how much is tested.
 for name in list(os.environ):
-    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA", "CAIRN_TESTS"):
+    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA", "CAIRN_TESTS", "CAIRN_ORT_PYTHON"):
         del os.environ[name]
 
 sys.dont_write_bytecode = True

@@ -119,7 +119,7 @@ class ViT(nn.Module):
 
     def forward(self, x):
         x = self.patches(x).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.positions
         for block in self.blocks:
             x = block(x)
         return self.scores(self.norm(x)[:, 0])

@@ -16,22 +16,39 @@ use crate::{
     target_dir, toolkit, venv,
 };
 
-const BENCHES: [&str; 5] = ["runtime", "memory", "ops", "python", "graph"];
+const BENCHES: [&str; 7] = ["runtime", "memory", "ops", "python", "record", "graph", "models"];
+
+/// Which rows `bench ops` measures, and how.
+#[derive(Default)]
+pub struct Rows {
+    /// Those whose names contain this, instead of all.
+    pub only: Option<String>,
+    /// By the processor time of the process instead of elapsed time.
+    pub processor_time: bool,
+}
 
 /// Runs the named bench, or all.
-pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
+pub fn run(root: &Path, name: Option<&str>, rows: &Rows) -> Result<()> {
     if let Some(name) = name
         && !BENCHES.contains(&name)
     {
         bail!("no bench is named {name}: there are {}", BENCHES.join(", "));
+    }
+    if (rows.only.is_some() || rows.processor_time) && name != Some("ops") {
+        bail!("--only and --processor-time are options of the bench ops");
     }
     let toolkit = toolkit::assemble(root, &toolkit::default_dir(root), toolkit::Build::Release)?;
     let out = target_dir(root).join("bench");
     for bench in BENCHES.iter().filter(|b| name.is_none_or(|n| n == **b)) {
         announce(&format!("bench {bench}"));
         match *bench {
-            "ops" => ops::measure(root, &toolkit, &out)?,
+            "ops" => {
+                let figures = ops::measure(root, &toolkit, &out, rows)?;
+                println!("figures in {}", figures.display());
+                continue;
+            }
             "python" => python::measure(root, &toolkit, &out)?,
+            "models" => models(root, &toolkit, &out)?,
             _ => {
                 let mut command = command(root, bench);
                 step::run(command.env("CAIRN_TOOLKIT", &toolkit).env("CAIRN_BENCH_OUT", &out))?;
@@ -76,6 +93,17 @@ fn command(root: &Path, bench: &str) -> Command {
         }
     }
     command
+}
+
+/// Writes the models on first use, and runs them here and in ONNX Runtime.
+fn models(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
+    let folder = out.join("models");
+    let mut export = Command::new(venv::ensure(root)?);
+    export.arg(root.join("benches/models/export.py")).arg(&folder);
+    step::run(export.env("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"))?;
+    let mut command = command(root, "models");
+    command.env("CAIRN_ONNXRUNTIME", onnxruntime(root)?).env("CAIRN_BENCH_MODELS", &folder);
+    step::run(command.env("CAIRN_TOOLKIT", toolkit).env("CAIRN_BENCH_OUT", out))
 }
 
 /// The program that runs chains in tract; built on first use, which takes some minutes.

@@ -23,11 +23,12 @@ const SCHEDULES: &str = "5000";
 const PROPERTIES: &str = "2000";
 
 /// The steps that need the toolkit.
-const ON_TOOLKIT: [&str; 4] = [
+const ON_TOOLKIT: [&str; 5] = [
     "programs on the toolkit",
     "python on the toolkit",
     "torch on the toolkit",
     "public examples on the toolkit",
+    "onnxruntime on the toolkit",
 ];
 
 /// Asks tests for all they have: every type and layout, long stress.
@@ -68,6 +69,10 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
         report.step(ON_TOOLKIT[2], || {
             let [first, second, alone] = test::torch_tests(root, &toolkit)?.map(deep);
             test::torch_counts([first, second], alone)
+        });
+        report.step(ON_TOOLKIT[4], || {
+            let python = venv::onnxruntime(root)?;
+            run_and_count(deep(test::pytest(root, &toolkit, &python)?).arg("tests/ort"))
         });
         report.step(ON_TOOLKIT[3], || run_and_count(&mut public_examples(root, &toolkit)?));
     }

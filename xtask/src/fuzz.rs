@@ -21,7 +21,16 @@ use crate::{
 const VARIABLE: &str = "CAIRN_FUZZ_SECONDS";
 const SECONDS: u64 = 120;
 /// Name and longest input of each target.
-const TARGETS: [(&str, u32); 3] = [("ge_model", 4000), ("pool", 2000), ("spec", 200)];
+const TARGETS: [(&str, u32); 8] = [
+    ("aipp", 1000),
+    ("ge_model", 4000),
+    ("om", 4000),
+    ("onnx", 4000),
+    ("pool", 2000),
+    ("record", 2000),
+    ("shapes", 300),
+    ("spec", 200),
+];
 const FLAGS: [&str; 8] = [
     "--cfg=fuzzing",
     "-Ccodegen-units=1",

@@ -42,6 +42,9 @@ enum Task {
     },
     /// Build and assemble the toolkit folder
     Toolkit {
+        /// The build that tests use, with assertions, in target/test-toolkit
+        #[arg(long)]
+        dev: bool,
         /// Where to; target/toolkit when not given
         dir: Option<PathBuf>,
     },
@@ -49,6 +52,12 @@ enum Task {
     Bench {
         /// Which benchmark
         name: Option<String>,
+        /// Of `ops`: only the rows whose names contain this
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
+        /// Of `ops`: processor time of the process instead of elapsed time, for a machine that is busy with other work
+        #[arg(long)]
+        processor_time: bool,
     },
     /// Write the generated sources again
     Gen {
@@ -62,7 +71,11 @@ enum Task {
     /// Check format, clippy, dependencies and shell syntax
     Lint,
     /// Make or find the pinned Python environment and print its interpreter
-    Venv,
+    Venv {
+        /// The one with onnxruntime-cann instead of torch
+        #[arg(long)]
+        ort: bool,
+    },
     /// Every test with all types, layouts and schedules; fuzzing, sanitizers; says what it skipped
     Deep {
         /// Only steps with this in their names, such as `torch` or `fuzzing`; may be repeated
@@ -79,16 +92,22 @@ fn main() -> Result<()> {
     match command {
         Task::Demo => demo::run(&root),
         Task::Test { no_torch } => test::run(&root, !no_torch),
-        Task::Toolkit { dir } => {
-            let dir = dir.unwrap_or_else(|| toolkit::default_dir(&root));
-            println!("{}", toolkit::assemble(&root, &dir, toolkit::Build::Release)?.display());
+        Task::Toolkit { dev, dir } => {
+            let (usual, build) = match dev {
+                true => (toolkit::test_dir(&root), toolkit::Build::Dev),
+                false => (toolkit::default_dir(&root), toolkit::Build::Release),
+            };
+            let dir = dir.unwrap_or(usual);
+            println!("{}", toolkit::assemble(&root, &dir, build)?.display());
             Ok(())
         }
-        Task::Bench { name } => bench::run(&root, name.as_deref()),
+        Task::Bench { name, only, processor_time } => {
+            bench::run(&root, name.as_deref(), &bench::Rows { only, processor_time })
+        }
         Task::Gen { check, operators: true } => r#gen::operators(&root, check),
         Task::Gen { check, operators: false } => r#gen::run(&root, check),
         Task::Lint => lint::run(&root),
-        Task::Venv => venv::run(&root),
+        Task::Venv { ort } => venv::run(&root, ort),
         Task::Deep { only } => deep::run(&root, only),
     }
 }

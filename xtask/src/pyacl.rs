@@ -44,6 +44,12 @@ mod tests {
         assert!(
             file("__init__").contains("def init(config_path: Optional[str] = None) -> int: ...\n")
         );
-        assert!(file("__init__").contains("from . import rt as rt, op as op, util as util\n"));
+        assert!(
+            file("__init__")
+                .contains("from . import rt as rt, op as op, mdl as mdl, util as util\n")
+        );
+        assert!(file("mdl").contains(
+            "def get_input_dims(desc: int, index: int) -> Tuple[dict[str, Any], int]: ...\n"
+        ));
     }
 }

@@ -1,5 +1,6 @@
 //! The pinned Python environments: one with torch, torch_npu and pytest that the torch tests run in, a small one for
-//! tests of the module `acl` where that was not made, one with the node tests of ONNX, and one with what the benches compare with.
+//! tests of the module `acl` where that was not made, one with the node tests of ONNX, one with onnxruntime's CANN
+//! provider, and one with what the benches compare with.
 //!
 //! An environment is made once and kept in the user's cache folder as `venv-<key>`, where the key follows from its
 //! lists of requirements: checkouts that pin the same versions share one environment (with torch several GiB), and
@@ -21,9 +22,10 @@ const PYTHON: &str = "3.11";
 /// Marks a finished environment.
 const MARKER: &str = ".complete";
 
-/// Makes or finds the environment and prints its interpreter on stdout.
-pub fn run(root: &Path) -> Result<()> {
-    println!("{}", ensure(root)?.display());
+/// Makes or finds the environment, or the one of [`onnxruntime`], and prints its interpreter on stdout.
+pub fn run(root: &Path, ort: bool) -> Result<()> {
+    let python = if ort { onnxruntime(root) } else { ensure(root) };
+    println!("{}", python?.display());
     Ok(())
 }
 
@@ -53,6 +55,11 @@ pub fn onnx_node_tests(root: &Path) -> Result<PathBuf> {
     let folder = folder.context("an environment has a folder")?.join("onnx/backend/test/data/node");
     ensure!(folder.is_dir(), "{} is not there", folder.display());
     Ok(folder)
+}
+
+/// The interpreter of the environment with onnxruntime's CANN provider.
+pub fn onnxruntime(root: &Path) -> Result<PathBuf> {
+    environment(None, &root.join("tests/ort/requirements-nodeps.txt"))
 }
 
 /// The lists of requirements of the environment with torch.
@@ -222,6 +229,7 @@ mod tests {
             "tests/torch/requirements.txt",
             "tests/torch/requirements-nodeps.txt",
             "tests/py/requirements-nodeps.txt",
+            "tests/ort/requirements-nodeps.txt",
             "benches/requirements-nodeps.txt",
         ] {
             let text = fs::read_to_string(root.join(name)).unwrap();

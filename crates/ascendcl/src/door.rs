@@ -97,7 +97,12 @@ pub fn status(entry_point: impl Into<EntryPoint>, body: impl FnOnce() -> Result<
         return Err(Code::RtInternal.into());
     }
     let entry_point = entry_point.into();
-    match site::enter(entry_point.name, || guarded(body)) {
+    let result = site::enter(entry_point.name, || guarded(body));
+    if crate::process::forked() {
+        // A callback forked, and this is the child.
+        return Err(Code::RtInternal.into());
+    }
+    match result {
         Ok(()) => {
             entry_point.counts[0].fetch_add(1, Ordering::Relaxed);
             Ok(())

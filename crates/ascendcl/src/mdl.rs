@@ -10,6 +10,7 @@
 //! submitted, during which a user's allocator may be called.
 
 mod aipp;
+mod aipp_info;
 mod attribute;
 mod bundle;
 mod config;

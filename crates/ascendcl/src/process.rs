@@ -27,7 +27,11 @@ pub fn runtime() -> Result<&'static Runtime> {
         STARTED.store(true, Ordering::SeqCst);
         logs::install();
         crate::copies::warn();
+        cairn_runtime::record::stack::set_unwinder(&crate::stacks::NativeUnwinder);
         let runtime = Config::from_env().and_then(Runtime::start)?;
+        if runtime.shared.config.memory.is_protected() {
+            crate::faults::watch();
+        }
         // SAFETY: the handler is a plain function of a library that is never unloaded.
         unsafe { libc::atexit(at_exit) };
         if MAIN_ENDED.load(Ordering::SeqCst) {

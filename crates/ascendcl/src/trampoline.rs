@@ -1,5 +1,6 @@
 //! The C++ functions that call the user and stop exceptions.
 
+use crate::process;
 use cairn_runtime::callbacks::StateFunction;
 use cairn_runtime::error::{Code, Error};
 use cairn_runtime::memory::external::CallbackException;
@@ -13,7 +14,8 @@ pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, 
 pub use crate::ge::abi::CairnCallContext as CallContext;
 
 /// Calls a function of the user's allocator. `call` gives what a trampoline gives: false after an exception, whose
-/// text the context has. If the function ends its thread, `on_exit` is called in its place and this never returns.
+/// text the context has. If the function ends its thread, `on_exit` is called in its place and this never returns. If it
+/// forked, the call fails in the child: a worker may have held a lock, and no worker is there to release it.
 pub fn call_user(
     on_exit: &dyn Fn(),
     call: impl FnOnce(&CallContext) -> bool,
@@ -23,6 +25,9 @@ pub fn call_user(
     let has_returned = with_exit(on_exit, |on_exit, context| {
         call(&CallContext { on_exit: Some(on_exit), context, message, message_size })
     });
+    if process::forked() {
+        return Err(CallbackException("it forked, and a child has no devices".into()));
+    }
     if has_returned {
         return Ok(());
     }

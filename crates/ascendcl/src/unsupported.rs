@@ -8,7 +8,8 @@ use cairn_runtime::error::Code;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Defines functions by what they return, now and in a forked child. Those after `elsewhere` are defined in other files:
+/// Defines functions by what they return, now and in a forked child; one of C that returns nothing returns a code
+/// that nobody reads. Those after `elsewhere` are defined in other files:
 /// they check their arguments and then fail.
 macro_rules! unsupported {
     (elsewhere $($checked:ident)*; $($returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
@@ -68,7 +69,7 @@ unsupported! {
         aclmdlBundleUnloadModel aclmdlCreateAndGetOpDesc aclmdlGetFirstAippInfo aclmdlLoadFromFileWithQ
         aclmdlLoadFromMemWithQ aclmdlLoadFromModel aclmdlSetAIPPByInputIndex aclmdlSetInputAIPP;
     c_int = ACL, forked Code::RtInternal as c_int;
-        aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp aclRecoverAllHcclTasks aclmdlFinalizeDump aclmdlInitDump
+        aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp acldumpRegCallback acldumpUnregCallback aclRecoverAllHcclTasks aclmdlFinalizeDump aclmdlInitDump
         aclmdlQueryExeOMDesc aclmdlSetDump
         aclopCreateKernel aclopRegisterCompileFunc aclopSetKernelArgs aclopSetKernelWorkspaceSizes
         aclopStartDumpArgs aclopStopDumpArgs aclopUnregisterCompileFunc aclopUpdateParams

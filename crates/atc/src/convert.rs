@@ -1,8 +1,8 @@
 //! Mode 0: a model file from a model of somebody's.
 
 use crate::flags::Flags;
-use crate::{Problem, settings};
-use cairn_graph::offline::{ConvertError, ConvertOptions, Origin, ShapeOptions};
+use crate::{Problem, settings, weights};
+use cairn_graph::offline::{Aipp, ConvertError, ConvertOptions, Origin, ShapeOptions};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,9 +38,9 @@ pub fn origin(flags: &Flags) -> Result<Origin, Problem> {
 }
 
 /// The texts of a command line that say how a model is built.
-pub fn options(flags: &Flags) -> ConvertOptions {
+pub fn options(flags: &Flags) -> Result<ConvertOptions, Problem> {
     let text = |name: &str| flags.get(name).to_owned();
-    ConvertOptions {
+    Ok(ConvertOptions {
         shapes: ShapeOptions {
             input_shape: text("input_shape"),
             input_shape_range: text("input_shape_range"),
@@ -51,8 +51,24 @@ pub fn options(flags: &Flags) -> ConvertOptions {
         input_format: text("input_format"),
         out_nodes: text("out_nodes"),
         output_type: text("output_type"),
+        insert_op_conf: text("insert_op_conf"),
+        aipp: aipp(flags)?,
         ..ConvertOptions::default()
+    })
+}
+
+/// What the file of `--insert_op_conf` says.
+fn aipp(flags: &Flags) -> Result<Aipp, Problem> {
+    let path = flags.get("insert_op_conf");
+    if path.is_empty() {
+        return Ok(Aipp::default());
     }
+    let wrong = |reason: &dyn std::fmt::Display| {
+        Problem::new("E10001", format!("--insert_op_conf={path}: {reason}"))
+    };
+    let (bytes, _) = read_file("insert_op_conf", path)?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong(&"the file is no text in UTF-8"))?;
+    Aipp::parse(&text).map_err(|error| wrong(&error))
 }
 
 /// The bytes of the file that a flag names, and the folder it is in.
@@ -90,7 +106,7 @@ pub fn build(
         ("framework_type", flags.get("framework").to_owned()),
         ("atc_cmdline", format!("atc {}", arguments.join(" "))),
     ];
-    let mut options = ConvertOptions { name: name.unwrap_or_default(), attrs, ..options(flags) };
+    let mut options = ConvertOptions { name: name.unwrap_or_default(), attrs, ..options(flags)? };
     if options.input_format.is_empty() && origin == Origin::Onnx {
         options.input_format = "NCHW".to_owned();
     }
@@ -98,18 +114,21 @@ pub fn build(
         let _ = out.write_all(b".").and_then(|()| out.flush());
     };
     log::info!("atc: {path}: computed in the model's own types, whatever precision is asked for");
-    let mut convert = || -> Result<Vec<u8>, Problem> {
+    let placement = weights::placement(flags.get("external_weight"), &options.name);
+    let mut convert = || -> Result<_, Problem> {
         let (bytes, folder) = read_file("model", path)?;
         step();
         let graph = options.read(origin, bytes, Some(&folder))?;
         step();
         let model = options.build(graph)?;
         step();
-        Ok(model.write())
+        Ok(model.write_with_weights(&placement))
     };
     let converted = convert();
     let _ = writeln!(out);
-    let bytes = converted?;
+    let (bytes, weights) = converted?;
+    create_folder_of("output", &file)?;
+    weights::write("output", &file, &weights)?;
     write_file("output", &file, &bytes)?;
     if flags.get("display_model_info") == "1" {
         crate::show::print(&bytes, &file.to_string_lossy(), out)?;
@@ -129,14 +148,20 @@ fn output_file(path: &str) -> Result<PathBuf, Problem> {
     }
 }
 
+fn unwritable(flag: &str, path: &Path, error: &std::io::Error) -> Problem {
+    Problem::new("E13001", format!("--{flag}: {}: {error}", path.display()))
+}
+
+/// Creates the folder of a file, and those that it is in.
+pub fn create_folder_of(flag: &str, file: &Path) -> Result<(), Problem> {
+    match file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        None => Ok(()),
+        Some(folder) => fs::create_dir_all(folder).map_err(|error| unwritable(flag, file, &error)),
+    }
+}
+
 /// Writes a file beside its old version and renames it, so that a failure leaves no half of it.
 pub fn write_file(flag: &str, path: &Path, bytes: &[u8]) -> Result<(), Problem> {
-    let wrong = |error: std::io::Error| {
-        Problem::new("E13001", format!("--{flag}: {}: {error}", path.display()))
-    };
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(wrong)?;
-    }
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));
     let fresh = PathBuf::from(fresh);
@@ -144,5 +169,5 @@ pub fn write_file(flag: &str, path: &Path, bytes: &[u8]) -> Result<(), Problem> 
     if written.is_err() {
         let _ = fs::remove_file(&fresh);
     }
-    written.map_err(wrong)
+    written.map_err(|error| unwritable(flag, path, &error))
 }

@@ -49,8 +49,6 @@ const fn flag(name: &'static str, values: Values, effect: Effect) -> Flag {
     Flag { name, values, effect }
 }
 
-const ONLY_INSIDE: &str = "weights are kept inside of the model file; leave the flag out or give 0";
-
 /// Every flag.
 pub const FLAGS: &[Flag] = &[
     flag("help", Switch, Full),
@@ -70,6 +68,7 @@ pub const FLAGS: &[Flag] = &[
     flag("input_format", Text, Full),
     flag("out_nodes", Text, Full),
     flag("output_type", Text, Full),
+    flag("insert_op_conf", Text, Full),
     flag("log", OneOf(&["debug", "info", "warning", "error", "null"]), Full),
     flag("display_model_info", Bit, Full),
     flag("external_weight", OneOf(&["0", "1", "2"]), Full),
@@ -82,13 +81,6 @@ pub const FLAGS: &[Flag] = &[
     flag("allow_hf32", Truth, Precision),
     flag("op_select_implmode", OneOf(IMPLEMENTATIONS), Precision),
     flag("optypelist_for_implmode", Text, Precision),
-    flag(
-        "insert_op_conf",
-        Text,
-        Refused(
-            "preparing images inside of the model (AIPP) is not supported: prepare them before the model",
-        ),
-    ),
     flag(
         "singleop",
         Text,
@@ -259,7 +251,8 @@ pub fn help() -> String {
          atc --mode=1 --om=net.om --json=net.json\n\
          atc --mode=6 --om=net.om\n",
     );
-    let groups: [(&str, fn(&Effect) -> bool); 4] = [
+    type Group = (&'static str, fn(&Effect) -> bool);
+    let groups: [Group; 4] = [
         ("Flags", |effect| *effect == Full),
         ("Accepted, without effect: models are computed in their own types", |effect| {
             *effect == Precision
@@ -283,11 +276,6 @@ pub fn help() -> String {
         }
     }
     text
-}
-
-/// Why weights cannot be written beside the model.
-pub const fn external_weight_refused() -> &'static str {
-    ONLY_INSIDE
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The command `atc`: converts models of ONNX and of the graph engine into files that `aclmdl*` loads.
 //!
 //! `flags.rs` has the table of flags and reads command lines, `settings.rs` checks values, `convert.rs` builds,
-//! `show.rs` shows models, `options.rs` has the same under the keys of `aclgrph*`. The work is that of `cairn_graph::offline`.
+//! `show.rs` shows models, `weights.rs` writes weights beside them, `options.rs` has the same under the keys of `aclgrph*`. The work is that of `cairn_graph::offline`.
 
 #![forbid(unsafe_code)]
 
@@ -10,10 +10,12 @@ mod flags;
 mod options;
 mod settings;
 mod show;
+mod weights;
 
 use flags::Flags;
 pub use options::{build_options, in_build_keys, in_parser_keys, parser_options};
 use std::io::Write;
+pub use weights::save_model;
 
 /// The status of a process whose conversion failed.
 const FAILED: i32 = 255;

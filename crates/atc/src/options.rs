@@ -1,7 +1,7 @@
 //! The options of `aclgrphBuild*` and `aclgrphParse*`: the flags of the command under the keys of the graph engine.
 
 use crate::flags::Flags;
-use crate::{Problem, convert, settings};
+use crate::{Problem, convert, settings, weights};
 use cairn_graph::offline::ConvertOptions;
 
 /// Keys and values.
@@ -77,9 +77,13 @@ pub fn build_options(pairs: &Pairs<'_>) -> Result<(ConvertOptions, Vec<String>),
     if !flags.get("soc_version").is_empty() {
         settings::soc_version(&flags).map_err(|problem| with_keys(problem, BUILD_KEYS))?;
     }
-    let mut options = convert::options(&flags);
+    let mut options = convert::options(&flags).map_err(|problem| with_keys(problem, BUILD_KEYS))?;
     let soc = flags.get("soc_version");
     options.attrs = vec![("soc_version", soc.to_owned())];
+    let placement = flags.get("external_weight");
+    if !matches!(placement, "" | "0") {
+        options.attrs.push((weights::EXTERNAL_WEIGHT, placement.to_owned()));
+    }
     Ok((options, warnings))
 }
 
@@ -104,7 +108,7 @@ pub fn parser_options(pairs: &Pairs<'_>) -> Result<(ConvertOptions, Vec<String>)
         "" => GRAPH_NAME.to_owned(),
         name => name.to_owned(),
     };
-    Ok((ConvertOptions { name, ..convert::options(&flags) }, warnings))
+    Ok((ConvertOptions { name, ..convert::options(&flags)? }, warnings))
 }
 
 /// A failure of the flags in the words of the keys.
@@ -170,7 +174,7 @@ mod tests {
         for (key, value) in [
             ("ge.exec.precision_mode", "fp7"),
             ("ge.insertOpFile", "a.cfg"),
-            ("ge.externalWeight", "1"),
+            ("ge.externalWeight", "3"),
             ("ge.socVersion", "x"),
             ("ge.offlineMode", "7"),
         ] {

@@ -1,7 +1,7 @@
 //! Values of flags, checked before any work.
 
 use crate::Problem;
-use crate::flags::{self, Effect, Flag, Flags, Values};
+use crate::flags::{Effect, Flag, Flags, Values};
 
 /// What the command does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +38,7 @@ pub fn check(flags: &Flags, warnings: &mut Vec<String>) -> Result<(), Problem> {
             "--precision_mode and --precision_mode_v2 exclude each other",
         ));
     }
-    match flags.get("external_weight") {
-        "" | "0" => Ok(()),
-        value => {
-            let reason = flags::external_weight_refused();
-            Err(Problem::new("E10001", format!("--external_weight={value}: {reason}")))
-        }
-    }
+    Ok(())
 }
 
 fn check_value(flag: &Flag, value: &str) -> Result<(), Problem> {

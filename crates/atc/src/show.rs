@@ -1,6 +1,6 @@
 //! Modes 1 and 6: what is in a model file.
 
-use crate::convert::{options, origin, read_file, write_file};
+use crate::convert::{create_folder_of, options, origin, read_file, write_file};
 use crate::flags::Flags;
 use crate::{Problem, settings};
 use cairn_graph::offline::{Description, Gears, ModelFile, Port};
@@ -16,7 +16,7 @@ pub fn write_json(flags: &Flags) -> Result<(), Problem> {
     let graph = match flags.get("framework") {
         "" | "-1" => open("om", om, &bytes)?.graph_json(),
         _ => {
-            let graph = options(flags).read(origin(flags)?, bytes, Some(&folder))?;
+            let graph = options(flags)?.read(origin(flags)?, bytes, Some(&folder))?;
             cairn_graph::offline::graph_json(graph)
         }
     };
@@ -24,7 +24,9 @@ pub fn write_json(flags: &Flags) -> Result<(), Problem> {
     let mut text = serde_json::to_string_pretty(&graph)
         .map_err(|error| Problem::new("E10032", format!("--om={om}: {error}")))?;
     text.push('\n');
-    write_file("json", Path::new(json), text.as_bytes())
+    let json = Path::new(json);
+    create_folder_of("json", json)?;
+    write_file("json", json, text.as_bytes())
 }
 
 /// Shows what a model file is.

@@ -203,8 +203,26 @@ fn wrong_values_are_named_with_their_number() {
             &["--input_shape=x:-1,3", "--dynamic_dims=1,2;3,4"],
             &["E10037", "--dynamic_dims=1,2;3,4"],
         ),
-        (&["--insert_op_conf=aipp.cfg"], &["E10001", "--insert_op_conf=aipp.cfg"]),
-        (&["--external_weight=1"], &["E10001", "--external_weight=1"]),
+        (&["--insert_op_conf=/no/aipp.cfg"], &["E13000", "--insert_op_conf=/no/aipp.cfg"]),
+        (&["--external_weight=3"], &["E10001", "--external_weight=3"]),
+        (&["--input_shape=x:2"], &["E10001", "[2, 3]"]),
+        (&["--input_shape=x:-1,3", "--dynamic_batch_size=2,2"], &["E10039", "[2]"]),
+        (
+            &["--input_shape=x:-1,3", "--dynamic_image_size=1,2;3,4"],
+            &["E10038", "--dynamic_image_size=1,2;3,4"],
+        ),
+        (
+            &["--input_shape_range=x:[1~2,3]", "--dynamic_batch_size=1,2"],
+            &["E10009", "input_shape_range"],
+        ),
+        (&["--input_shape=x:1~2,3", "--dynamic_batch_size=1,2"], &["E10009", "exclude"]),
+        (&["--input_format=XYZ"], &["E10001", "--input_format=XYZ"]),
+        (&["--output="], &["E10004", "--output"]),
+        (&["--output=/tmp/"], &["E10021", "--output=/tmp/"]),
+        (&["--framework="], &["E10007", "--framework is missing"]),
+        (&["--mode=1", "--om=/no/such.om", "--json=x"], &["E13000", "/no/such.om"]),
+        (&["--mode=1", "--om=/no/such.om"], &["E10004", "--json"]),
+        (&["--singleop=a.json"], &["E10001", "--singleop=a.json"]),
         (&["--sparsity=2"], &["E10006", "--sparsity=2"]),
         (&["--allow_hf32=yes"], &["E10005", "--allow_hf32=yes"]),
         (&["--log=loud"], &["E10010", "--log=loud"]),
@@ -236,6 +254,86 @@ fn wrong_values_are_named_with_their_number() {
     assert!(!PathBuf::from(folder.path("net.om")).exists());
 }
 
+/// A configuration of images, as a file.
+fn aipp(folder: &Folder, text: &str) -> String {
+    let path = folder.path("aipp.cfg");
+    fs::write(&path, text).unwrap();
+    format!("--insert_op_conf={path}")
+}
+
+#[test]
+fn images_are_prepared() {
+    let folder = Folder::new();
+    let model = folder.model(&[Named("n"), Size(3), Size(4), Size(4)]);
+    let text = "aipp_op { aipp_mode: static input_format: RGB888_U8 mean_chn_0: 5 }";
+    let flag = aipp(&folder, text);
+    let shape = "--input_shape=x:1,3,4,4";
+    let (status, text) = build(&folder, &model, &[shape, &flag]);
+    assert_eq!(status, 0, "{text}");
+    let input = &description(&folder).inputs[0];
+    assert_eq!((&input.dims[..], input.bytes), (&[1, 4, 4, 3][..], 48));
+    assert_eq!(input.aipp.as_ref().unwrap().parameters.mean[0], 5);
+    let (status, text) =
+        build(&folder, &model, &["--input_shape=x:-1,3,4,4", "--dynamic_batch_size=1,2", &flag]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(description(&folder).inputs[0].dims, [-1, 4, 4, 3]);
+
+    fs::remove_file(folder.path("net.om")).unwrap();
+    for (shape, more, conf, parts) in [
+        ("x:1,3,4,4", "", "aipp_op { aipp_mode: dynamic }", &["E10001", "line 1", "dynamic"][..]),
+        ("x:1,3,4,4", "", "\n\nnonsense", &["E10001", "line 3"]),
+        ("x:1,4,4,4", "", "", &["E10001", "--insert_op_conf=", "4 channels"]),
+        ("x:-1,3,4,4", "--dynamic_dims=1;2", "", &["E10009", "dynamic_dims"]),
+        ("x:1~4,3,4,4", "", "", &["E10001", "not known"]),
+    ] {
+        let conf = if conf.is_empty() {
+            "aipp_op { aipp_mode: static input_format: RGB888_U8 }"
+        } else {
+            conf
+        };
+        let flag = aipp(&folder, conf);
+        let shape = format!("--input_shape={shape}");
+        let mut flags = vec![shape.as_str(), &flag];
+        flags.extend((!more.is_empty()).then_some(more));
+        let (status, text) = build(&folder, &model, &flags);
+        assert!(status == 255 && parts.iter().all(|part| text.contains(part)), "{conf}: {text}");
+    }
+    fs::write(folder.path("aipp.cfg"), b"\xff\xfe").unwrap();
+    let (status, text) = build(&folder, &model, &[shape, &flag]);
+    assert!(status == 255 && text.contains("E10001") && text.contains("UTF-8"), "{text}");
+    assert!(!PathBuf::from(folder.path("net.om")).exists());
+}
+
+#[test]
+fn weights_beside_the_model() {
+    let folder = Folder::new();
+    let path = folder.path("heavy.onnx");
+    fs::write(&path, onnx::heavy_model(512)).unwrap();
+    let sizes = |value: &str| -> (u64, Vec<(String, u64)>) {
+        let _ = fs::remove_dir_all(folder.path("weight"));
+        let flag = format!("--external_weight={value}");
+        let (status, text) = build(&folder, &path, &[&flag]);
+        assert_eq!(status, 0, "{text}");
+        let files = fs::read_dir(folder.path("weight")).into_iter().flatten().map(|entry| {
+            let entry = entry.unwrap();
+            (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().len())
+        });
+        (fs::metadata(folder.path("net.om")).unwrap().len(), files.collect())
+    };
+    let (inside, none) = sizes("0");
+    assert!(none.is_empty());
+    let (without, files) = sizes("1");
+    assert!(without + 2048 < inside + 1024, "{without} beside {inside}");
+    assert!(files.len() == 1 && files[0].0.starts_with("weight_") && files[0].1 == 2048);
+    let (_, files) = sizes("2");
+    assert_eq!(files, [("net_weight_combined".to_owned(), 2048)]);
+    let bytes = fs::read(folder.path("net.om")).unwrap();
+    let read = |folder| cairn_graph::offline::OfflineModel::read(&bytes, folder);
+    assert!(read(Some(folder.0.as_path())).is_ok());
+    let failure = read(None).err().unwrap();
+    assert!(failure.text.contains("net_weight_combined"), "{}", failure.text);
+}
+
 #[test]
 fn models_that_cannot_be_read() {
     let folder = Folder::new();
@@ -246,6 +344,17 @@ fn models_that_cannot_be_read() {
     fs::write(&path, onnx::model_with("Frobnicate", &[Size(2)])).unwrap();
     let (status, text) = build(&folder, &path, &[]);
     assert!(status == 255 && text.contains("E16002: ") && text.contains("Frobnicate"), "{text}");
+    for (bytes, part) in [(onnx::cycle(), "'b'"), (onnx::twice(), "'y'"), (Vec::new(), "empty")] {
+        fs::write(&path, bytes).unwrap();
+        let (status, text) = build(&folder, &path, &[]);
+        assert!(status == 255 && text.contains("E10041: ") && text.contains(part), "{text}");
+    }
+    let whole = onnx::model(&[Size(2)]);
+    for end in 1..whole.len() {
+        fs::write(&path, &whole[..end]).unwrap();
+        let (status, text) = build(&folder, &path, &[]);
+        assert!(status == 0 || (status == 255 && text.contains("\nE1")), "{end}: {text}");
+    }
     let om = format!("--om={path}");
     let (status, text) = atc(&["--mode=6", &om]);
     assert!(status == 255 && text.contains("E10041: "), "{text}");

@@ -4,14 +4,25 @@
 #![forbid(unsafe_code)]
 
 mod cann;
+mod check;
 mod doctor;
 mod elf;
 mod environment;
+mod record;
+mod recorded_run;
 mod run;
 mod smi;
+mod summary;
+mod symbols;
+mod text;
 mod toolkit;
 
-use std::{ffi::OsString, io::Write, path::Path, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -27,10 +38,19 @@ struct Arguments {
 enum Command {
     /// Run a program on the toolkit, as after `source set_env.sh`
     Run {
+        /// Record the run in this file, as `cairn record -o FILE` does
+        #[arg(long, value_name = "FILE")]
+        record: Option<PathBuf>,
         /// The program and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         program: Vec<OsString>,
     },
+    /// Check whether a program keeps the contract of memory and order: docs/check.md
+    Check(check::Arguments),
+    /// Run a program and record everything that happens in a file
+    Record(record::Arguments),
+    /// Sum up a record: peaks and whose they are, counts, times
+    Summary(summary::Arguments),
     /// Print the environment as shell commands: eval "$(cairn env)"
     Env,
     /// Check toolkit, environment and machine, and what the given libraries need; reads files only
@@ -43,7 +63,11 @@ fn main() -> ExitCode {
         return smi::main();
     }
     let result = match Arguments::parse().command {
-        Command::Run { program } => run::run(&program),
+        Command::Run { record: Some(output), program } => record::record(&program, &output, false),
+        Command::Run { record: None, program } => run::run(&program),
+        Command::Record(arguments) => record::run(&arguments),
+        Command::Summary(arguments) => summary::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Env => environment::print(),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };

@@ -6,6 +6,7 @@ use cairn_tensor::{DType, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// How a kernel reaches one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +170,35 @@ impl<'a> Memory<'a> {
 /// What runs.
 pub type Kernel = dyn Fn(&Memory<'_>) -> Outcome + Send + Sync;
 
+/// Packs the bytes of an operand, for [`Packing`].
+pub type PackFunction = dyn Fn(&dyn Parallel, &[u8], &[Cell<u8>]) + Send + Sync;
+
+/// The bytes of an operand in the order that a kernel wants them, made once for many runs.
+#[derive(Clone)]
+pub struct Packing {
+    /// How many bytes there are.
+    pub bytes: usize,
+    /// Equal texts mean that equal bytes are packed to equal bytes.
+    pub format: Arc<str>,
+    function: Arc<PackFunction>,
+}
+
+impl Packing {
+    /// Packs `from`, all bytes of the operand, into `into`, which has as many as [`Packing::bytes`].
+    pub fn pack(&self, parallel: &dyn Parallel, from: &[u8], into: &[Cell<u8>]) {
+        (self.function)(parallel, from, into);
+    }
+}
+
+/// What a plan becomes once an operand is packed.
+struct PackedPlan {
+    /// Index of the operand among the uses.
+    slot: usize,
+    packing: Packing,
+    workspace: usize,
+    kernel: Box<Kernel>,
+}
+
 /// A call, checked and ready: made by a row's function.
 pub struct Plan {
     /// The memory it touches; the kernel sees it in this order.
@@ -180,11 +210,51 @@ pub struct Plan {
     /// Whether its time follows from the bytes that it touches, a few nanoseconds for each.
     pub is_light: bool,
     kernel: Box<Kernel>,
+    packed: Option<Box<PackedPlan>>,
 }
 
 impl Plan {
     pub(crate) fn new(uses: SmallVec<[Use; 4]>, workspace: usize, kernel: Box<Kernel>) -> Plan {
-        Plan { uses, workspace, is_random: false, is_light: false, kernel }
+        Plan { uses, workspace, is_random: false, is_light: false, kernel, packed: None }
+    }
+
+    /// The same, which can take `operand` packed, whoever calls that worth it: of `count` elements of `f32` that `pack` makes
+    /// of all its bytes, with a kernel and a workspace of its own. The kernel finds them under the operand's number.
+    pub(crate) fn with_packing(
+        self,
+        operand: &Operand,
+        (count, format): (usize, String),
+        pack: impl Fn(&dyn Parallel, &[u8], ViewMut<'_>) + Send + Sync + 'static,
+        workspace: usize,
+        kernel: impl Fn(&Memory<'_>, View<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Plan {
+        let slot = usize::from(operand.slot);
+        let layout = Layout::contiguous(DType::Float, &[count]);
+        let function = move |parallel: &dyn Parallel, from: &[u8], into: &[Cell<u8>]| {
+            pack(parallel, from, ViewMut::over(into, layout).expect("as many bytes"));
+        };
+        let packing =
+            Packing { bytes: layout.bytes(), format: format.into(), function: Arc::new(function) };
+        let kernel = move |memory: &Memory<'_>| {
+            kernel(memory, View::over(memory.uses[slot], layout).expect("packed bytes"))
+        };
+        let kernel = Box::new(kernel);
+        let packed = Some(Box::new(PackedPlan { slot, packing, workspace, kernel }));
+        Plan { packed, ..self }
+    }
+
+    /// The index of the use that can be packed.
+    pub fn packable(&self) -> Option<usize> {
+        self.packed.as_ref().map(|packed| packed.slot)
+    }
+
+    /// From now on it runs with the packed bytes of the use that [`Plan::packable`] names. The use's `bytes` are theirs.
+    pub fn pack(&mut self) -> Option<Packing> {
+        let PackedPlan { slot, packing, workspace, kernel } = *self.packed.take()?;
+        let one = &mut self.uses[slot];
+        (one.bytes, one.gaps) = (packing.bytes, None);
+        (self.workspace, self.kernel) = (workspace, kernel);
+        Some(packing)
     }
 
     /// The same, marked as one whose time follows from the bytes that it touches.

@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::memory::callback_lock::Limits;
 use crate::memory::layer::{Observer, Spec};
 use crate::memory::source::{self, SharedLimit};
+use crate::record::file::RecordSettings;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -68,6 +69,8 @@ pub struct Config {
     pub workers: usize,
     /// File that receives one line per finished task (`CAIRN_TRACE`).
     pub trace: Option<String>,
+    /// What to record (`CAIRN_RECORD`).
+    pub record: Option<RecordSettings>,
     /// How long calls into a user allocator may take (`CAIRN_CALLBACK_LOG_MS`, `CAIRN_CALLBACK_WAIT_MS`).
     pub callback_limits: Limits,
 }
@@ -170,6 +173,11 @@ impl Config {
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,
             trace: text("CAIRN_TRACE"),
+            record: text("CAIRN_RECORD").map(|path| RecordSettings {
+                path,
+                session: text("CAIRN_RECORD_SESSION").unwrap_or_default(),
+                stacks: text("CAIRN_RECORD_STACKS").is_some_and(|value| value != "0"),
+            }),
             callback_limits: Limits {
                 log: milliseconds("CAIRN_CALLBACK_LOG_MS", 5000)?,
                 free: milliseconds("CAIRN_CALLBACK_WAIT_MS", 1000)?,

@@ -333,6 +333,7 @@ impl Event {
             )));
         }
         let host = HostThread::current();
+        let began_ns = point.shared.spine.begin_wait();
         let done = host.synchronize(|| {
             capture.is_done()
                 || point.stream.upgrade().is_none_or(|s| s.wait_finished(point.record.seq, limit))
@@ -340,12 +341,12 @@ impl Event {
         if done {
             let known = point.known();
             host.join_clock(&known);
-            point.shared.spine.emit_synchronize(SyncObject::Event(self.id), &known);
+            point.shared.spine.emit_synchronize(SyncObject::Event(self.id), began_ns, &known);
         }
         Ok(done)
     }
 
-    /// When the last record ran, on the monotonic clock.
+    /// When the last record ran, on the monotonic clock. An answer is a query that answered "complete".
     pub fn time_ns(&self) -> Result<u64> {
         let current = self.current.lock().clone();
         let capture = current.filter(|c| c.is_bound()).ok_or_else(|| self.never_recorded())?;
@@ -358,7 +359,7 @@ impl Event {
                 ),
             ));
         }
-        if !capture.is_done() {
+        if !self.emit_complete(&capture) {
             return Err(Error::new(
                 Code::EventTimestampInvalid,
                 format!("event {} has not completed yet: synchronize it first", self.id),

@@ -11,6 +11,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
+use crate::record::{Change, Event, Kind, Spine};
 use crate::sync::Arc;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::any::Any;
@@ -38,6 +39,7 @@ pub struct Table {
     generations: usize,
     chunks: Box<[OnceLock<Chunk>]>,
     free: Mutex<FreeSlots>,
+    spine: Arc<Spine>,
 }
 
 type Chunk = Box<[Mutex<Slot>]>;
@@ -58,8 +60,9 @@ struct FreeSlots {
 }
 
 impl Table {
-    /// Reserves the address range; a smaller one where the process is short of addresses.
-    pub fn reserve() -> Result<Table> {
+    /// Reserves the address range; a smaller one where the process is short of addresses. Handles that come and go are
+    /// emitted to `spine`.
+    pub fn reserve(spine: Arc<Spine>) -> Result<Table> {
         for (slots, generations) in [(1 << 20, 1 << 12), (1 << 18, 1 << 8), (1 << 16, 1 << 4)] {
             // SAFETY: a new anonymous mapping without access; nothing else is touched.
             let mapped = unsafe {
@@ -80,6 +83,7 @@ impl Table {
                         Rank::Handles,
                         FreeSlots { used: 0, released: VecDeque::new() },
                     ),
+                    spine,
                 });
             }
         }
@@ -110,9 +114,11 @@ impl Table {
     ) -> Result<Arc<T>> {
         let number = self.free_slot()?;
         let generation = self.slot(number).lock().generation;
-        match make(self.base + (generation * self.slots + number) * STEP) {
+        let handle = self.base + (generation * self.slots + number) * STEP;
+        match make(handle) {
             Ok(object) => {
                 self.slot(number).lock().live = Some((T::KIND, object.clone()));
+                self.emit::<T>(handle, Change::Created);
                 Ok(object)
             }
             Err(error) => {
@@ -157,7 +163,12 @@ impl Table {
             object
         };
         self.free.lock().released.push_back(number);
+        self.emit::<T>(handle, Change::Destroyed);
         Ok(object)
+    }
+
+    fn emit<T: HandleObject>(&self, handle: usize, change: Change) {
+        self.spine.emit(Kind::Object, || Event::Object { kind: T::KIND, handle, change });
     }
 
     /// Slot and generation of a handle that may have been given out.
@@ -227,7 +238,7 @@ mod tests {
 
     #[test]
     fn wrong_handles_are_errors_that_name_them() {
-        let table = Table::reserve().unwrap();
+        let table = Table::reserve(Arc::default()).unwrap();
         let apple = table.insert(Arc::new(Apple(7))).unwrap();
         let pear = table.insert(Arc::new(Pear)).unwrap();
         assert_eq!(table.get::<Apple>(apple).unwrap().0, 7);
@@ -243,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_stale_handle_stays_stale_when_its_slot_is_reused() {
-        let table = Table::reserve().unwrap();
+        let table = Table::reserve(Arc::default()).unwrap();
         let first = table.insert(Arc::new(Apple(0))).unwrap();
         table.remove::<Apple>(first).unwrap();
         for n in 1..3000 {

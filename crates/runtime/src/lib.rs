@@ -97,8 +97,8 @@ impl Runtime {
         Ok(Runtime {
             devices: (0..count as u32).map(Device::new).collect(),
             allocators: Registry::new(&shared),
+            handles: Table::reserve(shared.spine.clone())?,
             shared,
-            handles: Table::reserve()?,
             stream_callbacks: Default::default(),
             device_callbacks: Default::default(),
             default_device: AtomicI32::new(-1),
@@ -231,8 +231,10 @@ impl Runtime {
 
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
+        let spine = &self.shared.spine;
+        let began_ns = spine.begin_wait();
         self.wait_for(stream, limit, |known| {
-            self.shared.spine.emit_synchronize(SyncObject::Stream(stream.index), known)
+            spine.emit_synchronize(SyncObject::Stream(stream.index), began_ns, known)
         })
     }
 
@@ -261,6 +263,7 @@ impl Runtime {
         let deadline = limit.map(|l| Instant::now() + l);
         let mut first_failure = Ok(());
         let mut all = Clock::new();
+        let began_ns = self.shared.spine.begin_wait();
         for stream in device.streams() {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             let waited = self.wait_for(&stream, left, |known| all.join(known));
@@ -268,7 +271,7 @@ impl Runtime {
                 first_failure = waited;
             }
         }
-        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &all);
+        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), began_ns, &all);
         first_failure
     }
 
@@ -285,6 +288,7 @@ impl Runtime {
     fn drain_device(&self, device: &Device, deadline: Option<Instant>) -> bool {
         let mut known = Clock::new();
         let mut finished = true;
+        let began_ns = self.shared.spine.begin_wait();
         for stream in device.streams() {
             if stream.key() == host::host_function_of() {
                 continue;
@@ -301,7 +305,7 @@ impl Runtime {
             }
         }
         HostThread::current().join_clock(&known);
-        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), &known);
+        self.shared.spine.emit_synchronize(SyncObject::Device(device.id), began_ns, &known);
         finished
     }
 

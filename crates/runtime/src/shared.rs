@@ -6,8 +6,9 @@ use crate::memory::Memory;
 use crate::memory::claims::Claims;
 use crate::record::debug_log::DebugLog;
 use crate::record::live_figures::LiveFigures;
+use crate::record::recorder::Recorder;
 use crate::record::trace::TaskTrace;
-use crate::record::{Kind, Spine};
+use crate::record::{Event, Kind, Spine};
 use crate::sync::{self, Arc};
 use crate::worker::{HostThreads, Scheduler};
 use std::sync::OnceLock;
@@ -34,12 +35,16 @@ pub struct Shared {
 
 impl Shared {
     /// All of it, without any thread running. The sinks from the start are the text trace if `CAIRN_TRACE` asks for it, the
-    /// log if its level is debug, and the figures of `npu-smi`.
+    /// recorder if `CAIRN_RECORD` does, the log if its level is debug, and the figures of `npu-smi`.
     pub fn new(config: Config, streams: usize) -> crate::error::Result<Arc<Shared>> {
         let progress = Arc::new(Progress::new(streams));
         let spine = Arc::new(Spine::default());
         if let Some(path) = &config.trace {
-            spine.subscribe(Arc::new(TaskTrace::create(path)?), &[Kind::End])?;
+            let kinds = [Kind::End, Kind::Synchronize];
+            spine.subscribe(Arc::new(TaskTrace::create(path)?), &kinds)?;
+        }
+        if let Some(settings) = &config.record {
+            spine.subscribe(Arc::new(Recorder::create(settings)?), &Recorder::KINDS)?;
         }
         if log::log_enabled!(log::Level::Debug) {
             spine.subscribe(Arc::new(DebugLog), &DebugLog::KINDS)?;
@@ -66,7 +71,9 @@ impl Shared {
 
     /// From now on no user callback is called: `main` has returned.
     pub fn set_exiting(&self) {
-        let _ = self.exiting.set(Instant::now());
+        if self.exiting.set(Instant::now()).is_ok() {
+            self.spine.emit(Kind::Exit, || Event::Exit);
+        }
         self.spine.flush();
     }
 

@@ -10,7 +10,7 @@ use cairn_runtime::config::Config;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::{Arena, Attempt};
+use cairn_runtime::memory::arena::{Arena, ArenaSpec, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
@@ -565,10 +565,13 @@ fn quarantine_keeps_what_a_queue_of_the_program_reads() {
         let progress = fixture.shared.progress.clone();
         let arena = Arc::new(
             Arena::new(
-                MemoryKind::Device(0),
-                2 << 20,
-                4 << 20,
-                0,
+                ArenaSpec {
+                    kind: MemoryKind::Device(0),
+                    capacity: 2 << 20,
+                    quarantine_limit: 4 << 20,
+                    skew: 0,
+                    is_protected: false,
+                },
                 progress,
                 budget,
                 Arc::default(),

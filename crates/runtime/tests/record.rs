@@ -75,7 +75,7 @@ fn describe(event: &Event<'_>) -> String {
         Event::Complete { what, known } => {
             format!("complete {} knows [{}]", describe_object(*what), epochs(known))
         }
-        Event::Synchronize { what, known } => {
+        Event::Synchronize { what, known, .. } => {
             format!("synchronize {} knows [{}]", describe_object(*what), epochs(known))
         }
         Event::Stream { stream, device, change, count, .. } => {

@@ -8,7 +8,7 @@ use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Result};
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::{Arena, Attempt};
+use cairn_runtime::memory::arena::{Arena, ArenaSpec, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
@@ -581,10 +581,13 @@ fn an_arena_reports_why_it_has_no_memory() {
     let budget = Arc::new(Budget::new(8 * MIB));
     let progress = runtime.shared.progress.clone();
     let arena = Arena::new(
-        MemoryKind::Device(0),
-        8 * MIB,
-        2 * MIB,
-        0,
+        ArenaSpec {
+            kind: MemoryKind::Device(0),
+            capacity: 8 * MIB,
+            quarantine_limit: 2 * MIB,
+            skew: 0,
+            is_protected: false,
+        },
         progress,
         budget.clone(),
         Arc::default(),

@@ -62,20 +62,31 @@ impl<'a> View<'a> {
     /// would be outside of them.
     #[inline]
     pub fn over(bytes: &'a [Cell<u8>], layout: Layout) -> Option<View<'a>> {
+        View::at(bytes.as_ptr().cast(), bytes.len(), layout)
+    }
+
+    /// As [`View::over`], of bytes that nobody writes.
+    pub fn of(bytes: &'a [u8], layout: Layout) -> Option<View<'a>> {
+        View::at(bytes.as_ptr(), bytes.len(), layout)
+    }
+
+    /// The tensor with this layout in `length` bytes from `bytes` on.
+    #[inline]
+    fn at(bytes: *const u8, length: usize, layout: Layout) -> Option<View<'a>> {
         let item = layout.dtype.size_in_bytes()?;
         let extent = layout.extent()?;
         let first = if extent.is_empty() {
-            bytes.as_ptr()
+            bytes
         } else {
             let end = usize::try_from(extent.end).ok()?.checked_mul(item)?;
-            if extent.start < 0 || end > bytes.len() {
+            if extent.start < 0 || end > length {
                 return None;
             }
             // SAFETY: the first element is in the extent, which is in the bytes.
-            unsafe { bytes.as_ptr().offset(layout.offset * item as isize) }
+            unsafe { bytes.offset(layout.offset * item as isize) }
         };
         let layout = layout.from_offset(0);
-        Some(View { first: first.cast_mut().cast(), layout, bytes: PhantomData })
+        Some(View { first: first.cast_mut(), layout, bytes: PhantomData })
     }
 
     /// The same elements with another layout: sliced, permuted, broadcast. `None` when the new layout has an

@@ -150,34 +150,41 @@ impl Plain<'_> {
         out
     }
 
-    fn backward(&self, grad: &[f64]) -> [Vec<f64>; 3] {
+    /// The gradients of query, key and value. Their terms may cancel, so each comes with the sum of the sizes of its terms.
+    fn backward(&self, grad: &[f64]) -> [Vec<Sum>; 3] {
         let Sizes { batches, heads, queries, keys, width, features, .. } = self.sizes;
-        let mut to = [vec![0.0; self.q.len()], vec![0.0; self.k.len()], vec![0.0; self.v.len()]];
+        let mut to = [self.q, self.k, self.v].map(|of| vec![Sum::default(); of.len()]);
         for head in 0..batches * heads {
             let group = self.group(head);
             for query in 0..queries {
                 let row = self.row(head, query);
                 let grad = &grad[(head * queries + query) * width..][..width];
                 let drop = |key: usize| (self.factor)((head * queries + query) * keys + key);
-                let weight_grads: Vec<f64> = (0..keys)
+                let weight_grads: Vec<Sum> = (0..keys)
                     .map(|key| {
                         let values = &self.v[(group * keys + key) * width..][..width];
-                        drop(key) * grad.iter().zip(values).map(|(x, y)| x * y).sum::<f64>()
+                        let mut sum = Sum::default();
+                        grad.iter().zip(values).for_each(|(x, y)| sum.add(drop(key) * x * y));
+                        sum
                     })
                     .collect();
-                let delta: f64 = row.iter().zip(&weight_grads).map(|(x, y)| x * y).sum();
+                let mut delta = Sum::default();
+                row.iter().zip(&weight_grads).for_each(|(x, y)| delta.add_scaled(*x, *y));
                 for key in 0..keys {
-                    let score_grad = row[key] * (weight_grads[key] - delta) * self.scale;
+                    let mut score_grad = Sum::default();
+                    score_grad.add_scaled(row[key] * self.scale, weight_grads[key]);
+                    score_grad.add_scaled(-row[key] * self.scale, delta);
                     for at in 0..features {
                         let (q, k) = (
                             (head * queries + query) * features + at,
                             (group * keys + key) * features + at,
                         );
-                        to[0][q] += score_grad * self.k[k];
-                        to[1][k] += score_grad * self.q[q];
+                        to[0][q].add_scaled(self.k[k], score_grad);
+                        to[1][k].add_scaled(self.q[q], score_grad);
                     }
                     for at in 0..width {
-                        to[2][(group * keys + key) * width + at] += row[key] * drop(key) * grad[at];
+                        to[2][(group * keys + key) * width + at]
+                            .add(row[key] * drop(key) * grad[at]);
                     }
                 }
             }
@@ -186,10 +193,36 @@ impl Plain<'_> {
     }
 }
 
+/// A sum, and the sum of the absolute values of its terms, which rounding errors follow.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    value: f64,
+    terms: f64,
+}
+
+impl Sum {
+    fn add(&mut self, term: f64) {
+        self.add_scaled(term, Sum { value: 1.0, terms: 1.0 });
+    }
+
+    fn add_scaled(&mut self, factor: f64, of: Sum) {
+        self.value += factor * of.value;
+        self.terms += factor.abs() * of.terms;
+    }
+}
+
 fn close(have: &[f64], want: &[f64], tolerance: f64) {
-    let scale = want.iter().fold(1e-1, |greatest: f64, x| greatest.max(x.abs()));
+    within(have, want, tolerance * largest(want));
+}
+
+/// The greatest absolute value, at least 0.1.
+fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(1e-1, |greatest: f64, x| greatest.max(x.abs()))
+}
+
+fn within(have: &[f64], want: &[f64], tolerance: f64) {
     for (at, (have, want)) in have.iter().zip(want).enumerate() {
-        assert!((have - want).abs() <= tolerance * scale, "at {at}: {have} instead of {want}");
+        assert!((have - want).abs() <= tolerance, "at {at}: {have} instead of {want}");
     }
 }
 
@@ -280,7 +313,8 @@ proptest! {
         };
         backward(&parallel, &task, &gradients, ViewMut::over(&scratch_bytes, scratch).unwrap());
         for (have, want) in to.iter().zip(plain.backward(&grad.values())) {
-            close(&have.values(), &want, 3e-5);
+            let (values, terms): (Vec<f64>, Vec<f64>) = want.iter().map(|sum| (sum.value, sum.terms)).unzip();
+            within(&have.values(), &values, 2e-6 * largest(&terms));
         }
     }
 }

@@ -16,7 +16,7 @@ fn align(samples: usize, roi: [f32; 5]) -> Result<f32, usize> {
     let images: Vec<f32> = (0..32).map(|at| if at < 16 { 1.0 } else { 2.0 }).collect();
     let (images, boxes, out) = (cells(&images), cells(&roi), cells(&[9.0]));
     let view = |dims: &[usize]| Layout::contiguous(DType::Float, dims);
-    let regions = Regions { scale: 1.0, samples, bounds: RegionBounds::Open };
+    let regions = Regions { scale: 1.0, samples, bounds: RegionBounds::Open, takes_maximum: false };
     regions.align(
         &SingleThread,
         ViewMut::over(&out, view(&[1, 1, 1, 1])).unwrap(),

@@ -4,13 +4,23 @@
 //! `cargo xtask deep` builds and runs them. `corpus/` has a few inputs that together reach the code that is
 //! known to be reachable; `tests/corpus.rs` passes them to the same functions in every run of the tests.
 
+mod aipp;
 mod ge_model;
+mod om;
+mod onnx;
 mod operations;
+mod record;
+mod shapes;
 mod spec;
 
 #[path = "../../../crates/pool/tests/model/mod.rs"]
 pub mod model;
 
+pub use aipp::aipp;
 pub use ge_model::ge_model;
+pub use om::om;
+pub use onnx::onnx;
 pub use operations::{Operations, pool};
+pub use record::record;
+pub use shapes::shapes;
 pub use spec::spec;

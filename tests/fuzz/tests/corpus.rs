@@ -31,6 +31,26 @@ fn run_on_corpus(target: &str, entry: fn(&[u8])) {
 }
 
 #[test]
+fn aipp() {
+    run_on_corpus("aipp", cairn_fuzz::aipp);
+}
+
+#[test]
+fn om() {
+    run_on_corpus("om", cairn_fuzz::om);
+}
+
+#[test]
+fn onnx() {
+    run_on_corpus("onnx", cairn_fuzz::onnx);
+}
+
+#[test]
+fn shapes() {
+    run_on_corpus("shapes", cairn_fuzz::shapes);
+}
+
+#[test]
 fn ge_model() {
     run_on_corpus("ge_model", cairn_fuzz::ge_model);
 }
@@ -38,6 +58,11 @@ fn ge_model() {
 #[test]
 fn pool() {
     run_on_corpus("pool", cairn_fuzz::pool);
+}
+
+#[test]
+fn record() {
+    run_on_corpus("record", cairn_fuzz::record);
 }
 
 #[test]

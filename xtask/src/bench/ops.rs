@@ -1,10 +1,15 @@
 //! `cargo xtask bench ops`: PyTorch's operators on `npu` beside its own on `cpu`.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+use super::Rows;
 use crate::{
     step::{announce, run},
     venv,
@@ -20,8 +25,9 @@ enum Measurement {
     Idle,
 }
 
-/// Measures with one and two threads and writes `ops.json` below `out`.
-pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
+/// Measures with one and two threads and writes `ops.json` below `out`, or `ops_rows.json` if only some rows were asked for. Returns
+/// the file.
+pub fn measure(root: &Path, toolkit: &Path, out: &Path, rows: &Rows) -> Result<PathBuf> {
     let python = venv::ensure(root)?;
     let folder = root.join("benches/ops");
     let build = out.join("ops");
@@ -40,6 +46,12 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
         let mut command = Command::new(toolkit.join("bin/cairn"));
         command.args(["run", "--"]).arg(&python).arg(folder.join("ops.py"));
         command.env("CAIRN_WORKERS", threads.to_string()).env("CAIRN_BENCH_DOOR", &door);
+        if rows.processor_time {
+            command.arg("--processor-time");
+        }
+        if let Some(only) = &rows.only {
+            command.args(["--only", only]);
+        }
         match measurement {
             Measurement::Calls => drop(command.env("TASK_QUEUE_ENABLE", "0")),
             Measurement::Tiny => drop(command.arg("--tiny")),
@@ -58,9 +70,11 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     for threads in [1, 2] {
         announce(&format!("operators, {threads} thread(s)"));
         let mut figures = figures_of(threads, &Measurement::Calls)?;
-        let tiny = figures_of(threads, &Measurement::Tiny)?;
-        let idle = figures_of(threads, &Measurement::Idle)?;
-        for row in figures["rows"].as_array().into_iter().flatten() {
+        let measured = figures["rows"].as_array().map_or(&[][..], |rows| rows);
+        if measured.is_empty() {
+            bail!("no row of bench ops has {:?} in its name", rows.only.as_deref().unwrap_or(""));
+        }
+        for row in measured {
             let (ratio, goal) = (row["ratio"].as_f64().unwrap_or(f64::NAN), row["goal"].as_f64());
             let verdict = match goal {
                 Some(goal) if ratio <= goal => format!("goal {goal}: met"),
@@ -74,6 +88,12 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
                 row["cpu_us"].as_f64().unwrap_or(f64::NAN),
             );
         }
+        if rows.only.is_some() {
+            results.push(figures);
+            continue;
+        }
+        let tiny = figures_of(threads, &Measurement::Tiny)?;
+        let idle = figures_of(threads, &Measurement::Idle)?;
         let ns = |value: &Value| value["tiny_ns"].as_f64().unwrap_or(f64::NAN);
         let share = ns(&tiny) - ns(&idle);
         println!(
@@ -86,7 +106,8 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
         figures["share_ns"] = json!(share);
         results.push(figures);
     }
-    let file = out.join("ops.json");
+    let file = out.join(if rows.only.is_some() { "ops_rows.json" } else { "ops.json" });
     fs::write(&file, serde_json::to_string_pretty(&results)?)
-        .with_context(|| format!("cannot write {}", file.display()))
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file)
 }

@@ -15,6 +15,10 @@ use cairn_tensor::Layout;
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
+/// The attribute that names the order of an image's dimensions. Where it is not set, the format of the first description
+/// is the order.
+const DATA_FORMAT: &str = "data_format";
+
 /// The operator of a name.
 ///
 /// # Safety
@@ -108,6 +112,11 @@ impl Call {
         let copies = |list: &[Arc<TensorDesc>]| list.iter().map(|one| one.lock().clone()).collect();
         let (inputs, outputs): (Vec<Description>, _) = (copies(inputs), copies(outputs));
         operand::check_lists(node, &inputs)?;
+        let states_order = plain.iter().any(|(name, _)| name == DATA_FORMAT);
+        if !states_order && node.attributes().any(|one| one == DATA_FORMAT) {
+            let order = inputs.first().and_then(operand::order_of_dims);
+            plain.extend(order.map(|order| (DATA_FORMAT.to_owned(), Attr::Text(order.into()))));
+        }
         Ok(Call { node, inputs, outputs, attributes: plain })
     }
 

@@ -7,7 +7,7 @@ use cairn_exec::check_buffer;
 use cairn_ops::{Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::AddressInfo;
-use cairn_tensor::{DType, Dims, Layout, MAX_DIMS};
+use cairn_tensor::{DType, Dims, Format, Layout, MAX_DIMS};
 use std::sync::Arc;
 
 /// The layout that a description describes; `None` while sizes are unknown. `what` is for messages.
@@ -27,6 +27,17 @@ pub fn layout(desc: &Description, what: &str) -> Result<Option<Layout>> {
         false => None,
     };
     Ok(dims.map(|dims| Layout::contiguous(desc.dtype, &dims)))
+}
+
+/// The order of an image's or a volume's dimensions, where the format tells it. Callers describe volumes as images too.
+pub fn order_of_dims(desc: &Description) -> Option<&'static str> {
+    match (desc.format, desc.dims.len()) {
+        (Format::NCHW, 4) => Some("NCHW"),
+        (Format::NHWC, 4) => Some("NHWC"),
+        (Format::NCHW | Format::NCDHW, 5) => Some("NCDHW"),
+        (Format::NHWC | Format::NDHWC, 5) => Some("NDHWC"),
+        _ => None,
+    }
 }
 
 /// Refuses inputs that are marked as parts of a variable-length input that the operator does not have there.

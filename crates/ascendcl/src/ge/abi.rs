@@ -758,8 +758,11 @@ pub mod signature {
         context: *mut core::ffi::c_void,
         callback: CairnTextCallback,
     ) -> CairnStatus;
-    pub type CairnModelCheck =
-        unsafe extern "C" fn(data: *const core::ffi::c_void, size: usize) -> CairnStatus;
+    pub type CairnModelSave = unsafe extern "C" fn(
+        data: *const core::ffi::c_void,
+        size: usize,
+        path: CairnText,
+    ) -> CairnStatus;
     pub type CairnNodeAttr = unsafe extern "C" fn(
         node: *const CairnNode,
         name: CairnText,

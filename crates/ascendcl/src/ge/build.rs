@@ -3,7 +3,9 @@
 use super::abi::*;
 use super::door::{list, show, status, text, warn};
 use super::graph::graph;
-use cairn_atc::{Problem, build_options, in_build_keys, in_parser_keys, parser_options};
+use cairn_atc::{
+    Problem, build_options, in_build_keys, in_parser_keys, parser_options, save_model,
+};
 use cairn_graph::offline::{ConvertError, ModelFile, OfflineModel, Origin};
 use cairn_graph::{Failure, Result, Status, model};
 use cairn_runtime::lock::{Mutex, Rank};
@@ -71,8 +73,10 @@ fn model_of_bytes(
     options: &BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     if bytes.starts_with(b"IMOD") {
-        OfflineModel::read_description(bytes, folder)?;
-        return Ok(bytes.to_vec());
+        return match ModelFile::open(bytes)?.has_weight_files() {
+            true => Ok(OfflineModel::read(bytes, folder)?.write()),
+            false => OfflineModel::read_description(bytes, folder).map(|_| bytes.to_vec()),
+        };
     }
     let (options, warnings) = build_options(&borrowed(options)).map_err(refused)?;
     warn_all(warnings);
@@ -133,11 +137,11 @@ status! {
         Ok(())
     }
 
-    /// Fails if bytes are no model file.
-    fn CairnModelCheck(data: *const c_void, size: usize) {
-        // SAFETY: the caller's bytes live for the call.
-        let bytes = unsafe { list(data.cast::<u8>(), size) };
-        ModelFile::open(bytes).map(drop)
+    /// Writes a model file.
+    fn CairnModelSave(data: *const c_void, size: usize, path: CairnText) {
+        // SAFETY: what the caller passes lives for the call.
+        let (bytes, path) = unsafe { (list(data.cast::<u8>(), size), text(path)) };
+        save_model(Path::new(&path), bytes)
     }
 
     /// Reads a model of ONNX.

@@ -1,7 +1,8 @@
-//! `aclmdlAIPP`: parameters of image preprocessing. They are checked and stored; no model uses them.
+//! `aclmdlAIPP`: parameters of image preprocessing. They are checked and stored; no model uses them, since dynamic AIPP
+//! is not supported.
 
+use super::aipp_info::{absent, image_of, input_of};
 use super::dataset;
-use super::table::{self, Model};
 use crate::abi::*;
 use crate::door::{entry, not_null, runtime, value_entry, write};
 use cairn_runtime::error::{Code, Error, Result};
@@ -115,7 +116,7 @@ fn batch(images: u64) -> Result<u64> {
     }
 }
 
-/// The error of parameters for a data set: no model has dynamic AIPP.
+/// The error of parameters for a data set: no model has dynamic AIPP, and static AIPP takes none.
 fn refuse(
     id: u32,
     dataset: *mut aclmdlDataset,
@@ -125,23 +126,16 @@ fn refuse(
     let dataset = dataset::find(dataset, "dataset")?;
     find(parameters)?;
     dataset.buffer(index)?;
-    absent(&*input_of(id, index)?, index)
-}
-
-/// The model, if it has this input.
-fn input_of(id: u32, index: usize) -> Result<Arc<Model>> {
-    let model = table::find(id)?;
-    let count = model.described.inputs.len();
-    match index < count {
-        true => Ok(model),
-        false => Err(Error::invalid(format!(
-            "index = {index} is out of range: there are {count} inputs"
-        ))),
-    }
-}
-
-fn absent(model: &Model, index: usize) -> Result<()> {
-    Err(Error::new(Code::AippAbsent, format!("model {} has no AIPP for input {index}", model.id)))
+    let model = input_of(id, index)?;
+    Err(match image_of(&model, index) {
+        None => absent(&model, index),
+        Some(_) => Error::new(
+            Code::AippMode,
+            format!(
+                "input {index} of model {id} has static AIPP, whose parameters were set when it was built"
+            ),
+        ),
+    })
 }
 
 value_entry! {
@@ -380,28 +374,5 @@ entry! {
         parameters: *const aclmdlAIPP,
     ) {
         refuse(id, dataset, index, parameters)
-    }
-
-    /// The kind of preprocessing: none.
-    fn aclmdlGetAippType(
-        id: u32,
-        index: usize,
-        kind: *mut aclmdlInputAippType,
-        attached: *mut usize,
-    ) {
-        not_null(kind, "type")?;
-        not_null(attached, "dynamicAttachedDataIndex")?;
-        input_of(id, index)?;
-        // SAFETY: not null; the caller passes room for both.
-        unsafe {
-            write(kind, "type", ACL_DATA_WITHOUT_AIPP)?;
-            write(attached, "dynamicAttachedDataIndex", ACL_INVALID_NODE_INDEX as usize)
-        }
-    }
-
-    /// The parameters of static preprocessing: no model has it.
-    fn aclmdlGetFirstAippInfo(id: u32, index: usize, info: *mut aclAippInfo) {
-        not_null(info, "aippInfo")?;
-        absent(&*input_of(id, index)?, index)
     }
 }

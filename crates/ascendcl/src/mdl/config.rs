@@ -213,11 +213,20 @@ impl Options {
             Some(path) if is_file => ModelSource::of_file(path)?,
             _ => ModelSource::of_memory(self.model.address as *const c_void, self.model.bytes)?,
         };
-        if let Some(folder) = self.weight_path.as_ref().filter(|_| !is_file) {
+        match is_file {
+            true => source.files = self.read_files()?,
+            false => self.name_files(&mut source)?,
+        }
+        Ok(source)
+    }
+
+    /// Says where the files of a model in memory are.
+    fn name_files(&self, source: &mut ModelSource) -> Result<()> {
+        if let Some(folder) = &self.weight_path {
             source.folder = Some(PathBuf::from(folder));
         }
         source.files = self.read_files()?;
-        Ok(source)
+        Ok(())
     }
 
     /// Copies of the files that the user has in device memory.
@@ -314,18 +323,20 @@ entry! {
         unsafe { write(id, "modelId", loaded) }
     }
 
-    /// Not supported: no function builds such a model.
+    /// Loads a model that was built in this process.
     fn aclmdlLoadFromModel(
         model: *const aclmdlModel,
         handle: *const aclmdlConfigHandle,
         id: *mut u32,
     ) {
         not_null(model, "model")?;
-        find(handle)?;
+        let options = find(handle)?.options();
         not_null(id, "modelId")?;
-        Err(Error::new(
-            Code::FeatureNotSupport,
-            "models built in this process are not supported: load the model from a file or from memory",
-        ))
+        load::expect_initialised()?;
+        let mut source = ModelSource::of_object(model)?;
+        options.name_files(&mut source)?;
+        let loaded = load::load(&source, options.settings())?;
+        // SAFETY: not null; the caller passes room for the id.
+        unsafe { write(id, "modelId", loaded) }
     }
 }

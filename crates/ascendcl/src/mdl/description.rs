@@ -4,7 +4,7 @@ use super::source::ModelSource;
 use super::table;
 use crate::abi::{aclmdlDesc, aclmdlIODims};
 use crate::door::{entry, not_null, runtime, value_entry};
-use cairn_graph::offline::{Description, Gears};
+use cairn_graph::offline::{Description, Gears, Port};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::HandleObject;
 use cairn_tensor::{DType, Format};
@@ -107,14 +107,14 @@ impl Described {
             };
             if has_gears { Vec::new() } else { dims.iter().enumerate().map(range).collect() }
         };
-        let info = |port: &cairn_graph::offline::Port, bytes: usize| TensorInfo {
+        let info = |port: &Port, bytes: usize| TensorInfo {
             name: c_string(&port.name),
             short_name: None,
             dtype: port.dtype,
             format: port.format,
-            dims: port.dims.clone(),
+            dims: shown_dims(port).to_vec(),
             fed_dims: port.fed_dims.clone(),
-            ranges: ranges(&port.dims, &port.ranges),
+            ranges: ranges(shown_dims(port), &port.ranges),
             bytes,
         };
         let mut inputs: Vec<TensorInfo> = (model.inputs.iter().enumerate())
@@ -144,8 +144,13 @@ impl Described {
     }
 }
 
+/// The sizes that `aclmdlGetInputDims` shows: those of the image if the model prepares one.
+fn shown_dims(port: &Port) -> &[i64] {
+    port.aipp.as_ref().map_or(&port.dims, |image| &image.image_dims)
+}
+
 /// Bytes of a tensor; 0 if they exceed 64 bits.
-fn bytes_of(dtype: DType, dims: &[i64]) -> usize {
+pub fn bytes_of(dtype: DType, dims: &[i64]) -> usize {
     let count =
         dims.iter().try_fold(1usize, |count, dim| count.checked_mul(usize::try_from(*dim).ok()?));
     count.and_then(|count| dtype.bytes_of(count)).unwrap_or(0)

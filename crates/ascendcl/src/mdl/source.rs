@@ -1,5 +1,6 @@
 //! Where a model comes from: a file, or memory of the host.
 
+use crate::abi::aclmdlModel;
 use crate::door::{not_null, runtime, string};
 use cairn_graph::Failure;
 use cairn_graph::offline::{CompiledModel, Description, OfflineModel};
@@ -41,6 +42,19 @@ impl ModelSource {
         }
         let bytes = runtime()?.copy_from_host("the model", model as usize, bytes)?;
         Ok(ModelSource { bytes, folder: None, files: BTreeMap::new() })
+    }
+
+    /// A copy of a model that `aclgrphBuildModelFromFile` or `aclgrphBuildModelFromData` built: an object that begins
+    /// with the address and the number of its bytes (`cpp/ir_build.cpp`).
+    pub fn of_object(model: *const aclmdlModel) -> Result<ModelSource> {
+        const WORD: usize = size_of::<usize>();
+        let head = runtime()?.copy_from_host("model", model as usize, 2 * WORD)?;
+        let word = |at: usize| {
+            head.get(at * WORD..)
+                .and_then(|bytes| bytes.first_chunk())
+                .map_or(0, |bytes| usize::from_le_bytes(*bytes))
+        };
+        ModelSource::of_memory(word(0) as *const c_void, word(1))
     }
 
     /// The model in the file of a path of the user.

@@ -69,3 +69,44 @@ pub fn model_with(kind: &str, dims: &[Dim]) -> Vec<u8> {
     );
     [number(1, 8), graph, message(8, &[number(2, 17)])].concat()
 }
+
+/// Two nodes that read each other.
+pub fn cycle() -> Vec<u8> {
+    two_nodes([&["x", "b"], &["a"]], ["a", "b"], "a")
+}
+
+/// Two nodes that make the same tensor.
+pub fn twice() -> Vec<u8> {
+    two_nodes([&["x", "x"], &["x"]], ["y", "y"], "y")
+}
+
+fn two_nodes(inputs: [&[&str]; 2], outputs: [&str; 2], output: &str) -> Vec<u8> {
+    let graph = message(
+        7,
+        &[
+            node("sum", "Add", inputs[0], outputs[0]),
+            node("act", "Relu", inputs[1], outputs[1]),
+            bytes(2, b"two"),
+            value_info(11, "x", &[Dim::Size(2)]),
+            value_info(12, output, &[Dim::Size(2)]),
+        ],
+    );
+    [number(1, 8), graph, message(8, &[number(2, 17)])].concat()
+}
+
+/// `y = x + w`, whose constant has so many numbers.
+pub fn heavy_model(count: i64) -> Vec<u8> {
+    let numbers: Vec<u8> = (0..count).flat_map(|at| (at as f32).to_le_bytes()).collect();
+    let weights = message(5, &[number(1, count), number(2, 1), bytes(8, b"w"), bytes(9, &numbers)]);
+    let graph = message(
+        7,
+        &[
+            node("sum", "Add", &["x", "w"], "y"),
+            bytes(2, b"heavy"),
+            weights,
+            value_info(11, "x", &[Dim::Size(count)]),
+            value_info(12, "y", &[Dim::Size(count)]),
+        ],
+    );
+    [number(1, 8), graph, message(8, &[number(2, 17)])].concat()
+}

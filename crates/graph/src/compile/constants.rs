@@ -1,26 +1,51 @@
 //! Where constants lie in const memory.
 
 use super::program::ALIGN;
+use cairn_ops::Packing;
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// Constants and where they go in const memory.
-pub type Constants = Vec<(u64, Arc<[u8]>)>;
+/// The constants that a load uploads.
+pub type Constants = Vec<PlacedConstant>;
 
-/// The constants of one or several graphs that share const memory. Equal bytes lie there once.
+/// A constant, and where it goes in const memory.
+pub struct PlacedConstant {
+    /// First byte.
+    pub start: u64,
+    /// Its bytes as the graph has them.
+    pub bytes: Arc<[u8]>,
+    /// How a load packs them; `None` where they go there as they are.
+    pub packing: Option<Packing>,
+}
+
+/// The constants of one or several graphs that share const memory. Equal bytes lie there once, and once for each way they
+/// are packed.
 #[derive(Default)]
 pub struct ConstantLayout {
-    offsets: HashMap<Arc<[u8]>, u64>,
+    offsets: HashMap<Key, u64>,
     end: u64,
 }
 
 impl ConstantLayout {
     /// Where these bytes begin; those that were not there before are added to `placed`.
     pub fn place(&mut self, bytes: &Arc<[u8]>, placed: &mut Constants) -> u64 {
-        *self.offsets.entry(bytes.clone()).or_insert_with(|| {
+        self.place_packed(bytes, None, placed)
+    }
+
+    /// As [`ConstantLayout::place`], packed.
+    pub fn place_packed(
+        &mut self,
+        bytes: &Arc<[u8]>,
+        packing: Option<Packing>,
+        placed: &mut Constants,
+    ) -> u64 {
+        let format = packing.as_ref().map(|packing| packing.format.clone());
+        *self.offsets.entry(Key { bytes: bytes.clone(), format }).or_insert_with(|| {
             let start = self.end;
-            self.end = (start + bytes.len() as u64).next_multiple_of(ALIGN);
-            placed.push((start, bytes.clone()));
+            let length = packing.as_ref().map_or(bytes.len(), |packing| packing.bytes);
+            self.end = (start + length as u64).next_multiple_of(ALIGN);
+            placed.push(PlacedConstant { start, bytes: bytes.clone(), packing });
             start
         })
     }
@@ -28,5 +53,55 @@ impl ConstantLayout {
     /// How many bytes of const memory there are.
     pub fn bytes(&self) -> u64 {
         self.end
+    }
+}
+
+/// Bytes, and how they are packed. Of long ones only some are hashed: reading all of them takes as long as uploading them.
+struct Key {
+    bytes: Arc<[u8]>,
+    format: Option<Arc<str>>,
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        self.format == other.format
+            && (Arc::ptr_eq(&self.bytes, &other.bytes) || self.bytes == other.bytes)
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        const PARTS: usize = 64;
+        const PART_BYTES: usize = 32;
+        let bytes = &self.bytes;
+        bytes.len().hash(state);
+        if bytes.len() <= PARTS * PART_BYTES {
+            return bytes.hash(state);
+        }
+        for part in 0..PARTS {
+            let start = (bytes.len() - PART_BYTES) / (PARTS - 1) * part;
+            state.write(&bytes[start..start + PART_BYTES]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_bytes_lie_there_once() {
+        let (mut layout, mut placed) = (ConstantLayout::default(), Constants::new());
+        let long: Arc<[u8]> = (0..100_000).map(|at| (at % 251) as u8).collect();
+        let mut other: Vec<u8> = long.to_vec();
+        // A byte that the hash does not see.
+        other[40] ^= 1;
+        let first = layout.place(&long, &mut placed);
+        let copy: Arc<[u8]> = long.to_vec().into();
+        assert_eq!(layout.place(&copy, &mut placed), first);
+        assert_ne!(layout.place(&other.into(), &mut placed), first);
+        assert_eq!(placed.len(), 2);
     }
 }

@@ -321,9 +321,8 @@ impl<'a> Preparation<'a> {
         let layouts = match inferred {
             Inference::Known(layouts) if !operation.row.marks.sized_by_values => layouts,
             Inference::Known(layouts) => {
-                let unknown = layouts.iter().map(|one| Desc::unknown(one.dtype));
-                let work = Work::Operation(operation);
-                return self.add_work(id, work, inputs, unknown.collect(), false);
+                let descs = layouts.iter().map(Desc::of_rank).collect();
+                return self.add_work(id, Work::Operation(operation), inputs, descs, false);
             }
             Inference::Partly(descs) => {
                 return self.add_work(id, Work::Operation(operation), inputs, descs, false);

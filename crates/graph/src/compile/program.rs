@@ -13,7 +13,7 @@ use super::fuse::{self, FusedPlan, FusedStep, Group, SharedMemory};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use crate::failure::Failure;
-use cairn_ops::{AccessMode, Error, Plan};
+use cairn_ops::{AccessMode, Error, Packing, Plan};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -108,6 +108,8 @@ pub struct Program {
 enum Storage {
     /// Not decided.
     Undecided,
+    /// In const memory, where steps or outputs need it as it is.
+    Constant,
     /// In a region, from this byte on.
     At(Region, u64),
     /// Where another value's are.
@@ -154,6 +156,8 @@ struct Binder<'a> {
     labels: Vec<usize>,
     /// The loops that are open, the innermost last.
     loops: Vec<OpenLoop>,
+    /// The values that nodes write in place.
+    written: BTreeSet<ValueId>,
 }
 
 /// A loop whose end has not come yet.
@@ -172,6 +176,8 @@ struct UnplacedStep {
     uses: SmallVec<[(ValueId, usize, usize, AccessMode); 4]>,
     workspace: Workspace,
     workspace_bytes: usize,
+    /// The use that is packed, and where it begins in const memory.
+    packed: Option<(usize, u64)>,
 }
 
 /// Where a step's workspace is: nowhere, in feature memory by number of its lifetime, or in fixed memory from this byte on.
@@ -182,6 +188,9 @@ enum Workspace {
     Fixed(u64),
 }
 
+/// Places a packed constant in const memory: its first byte there.
+type PlacePacked<'a> = dyn FnMut(&Arc<[u8]>, Packing) -> u64 + 'a;
+
 fn align_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGN)
 }
@@ -190,7 +199,7 @@ impl<'a> Binder<'a> {
     fn new(prepared: &'a Prepared) -> Binder<'a> {
         let storage = vec![Storage::Undecided; prepared.values.len()];
         let (lifetimes, labels, loops) = (Vec::new(), Vec::new(), Vec::new());
-        Binder { prepared, storage, lifetimes, fixed: 0, labels, loops }
+        Binder { prepared, storage, lifetimes, fixed: 0, labels, loops, written: BTreeSet::new() }
     }
 
     fn layout(&self, value: ValueId) -> Layout {
@@ -216,6 +225,9 @@ impl<'a> Binder<'a> {
         }
         for work in &prepared.work_nodes {
             let viewed = work.is_view.then(|| (0, work.inputs[0].expect("a view's input")));
+            for (_, of) in work.in_place_outputs() {
+                self.written.insert(self.root(of));
+            }
             for (output, of) in viewed.into_iter().chain(work.in_place_outputs()) {
                 self.storage[work.outputs[output]] = Storage::Same(self.root(of));
             }
@@ -223,8 +235,8 @@ impl<'a> Binder<'a> {
         let roots = self.roots();
         let touches = fuse::touches(prepared, &roots);
         let memory = SharedMemory { roots: &roots, touches: &touches };
-        let constants = self.constants(layout);
-        let const_bytes = layout.bytes();
+        self.mark_constants();
+        let mut constants = Constants::new();
         let outputs = self.outputs(copied_outputs);
         let work_nodes: Vec<&WorkNode> =
             (prepared.work_nodes.iter()).filter(|work| !work.is_view).collect();
@@ -251,7 +263,12 @@ impl<'a> Binder<'a> {
                 let at = steps.len();
                 steps.push(match &work.work {
                     Work::Jump(jump) => self.jump(jump, work.inputs.first().copied().flatten(), at),
-                    _ => self.step(work, at)?,
+                    _ => {
+                        let mut place = |bytes: &Arc<[u8]>, packing| {
+                            layout.place_packed(bytes, Some(packing), &mut constants)
+                        };
+                        self.step(work, at, &mut place)?
+                    }
                 });
             }
         }
@@ -259,6 +276,8 @@ impl<'a> Binder<'a> {
             let at = steps.len();
             steps.push(self.copy(output, value, at)?);
         }
+        self.place_constants(init.iter().chain(&steps), layout, &mut constants);
+        let const_bytes = layout.bytes();
         let arena = arena::plan(&self.lifetimes, ALIGN);
         let finish = |steps: Vec<UnplacedStep>| {
             steps.into_iter().map(|one| self.finish(one, &arena)).collect()
@@ -280,22 +299,69 @@ impl<'a> Binder<'a> {
         })
     }
 
-    /// Places the constants that steps or outputs touch.
-    fn constants(&mut self, layout: &mut ConstantLayout) -> Constants {
+    /// The constants that steps or outputs read, in their order.
+    fn constant_roots(&self) -> Vec<ValueId> {
         let prepared = self.prepared;
         let values_read =
             prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
         let values_out = prepared.outputs.iter().map(|output| output.value);
-        let mut placed = Constants::new();
-        for value in values_read.chain(values_out) {
-            let root = self.root(value);
-            let Some(bytes) = &prepared.values[root].bytes else { continue };
+        let roots = values_read.chain(values_out).map(|value| self.root(value));
+        roots.filter(|root| prepared.values[*root].bytes.is_some()).collect()
+    }
+
+    /// Says which values are constants.
+    fn mark_constants(&mut self) {
+        for root in self.constant_roots() {
             if self.storage[root] == Storage::Undecided {
-                let start = layout.place(bytes, &mut placed);
-                self.storage[root] = Storage::At(Region::Const, start);
+                self.storage[root] = Storage::Constant;
             }
         }
-        placed
+    }
+
+    /// Places the constants that these steps touch, but for those that they have packed.
+    fn place_constants<'s>(
+        &mut self,
+        steps: impl Iterator<Item = &'s UnplacedStep>,
+        layout: &mut ConstantLayout,
+        placed: &mut Constants,
+    ) {
+        let mut is_touched = vec![false; self.storage.len()];
+        for step in steps {
+            let packed = step.packed.map(|(at, _)| at);
+            for (at, (value, ..)) in step.uses.iter().enumerate() {
+                if packed != Some(at) && *value < self.storage.len() {
+                    is_touched[self.root(*value)] = true;
+                }
+            }
+        }
+        for root in self.constant_roots() {
+            if let Some(bytes) = &self.prepared.values[root].bytes
+                && self.storage[root] == Storage::Constant
+                && is_touched[root]
+            {
+                self.storage[root] = Storage::At(Region::Const, layout.place(bytes, placed));
+            }
+        }
+    }
+
+    /// Packs the operand of a step that is a constant, if its plan can take one packed.
+    fn pack(&self, step: &mut UnplacedStep, place: &mut PlacePacked<'_>) {
+        let Action::One(plan) = &mut step.action else { return };
+        let Some(at) = plan.packable() else { return };
+        let (value, byte_offset, bytes, _) = step.uses[at];
+        let constant = self.prepared.values[self.root(value)].bytes.as_ref();
+        let Some(constant) = constant.filter(|constant| {
+            byte_offset == 0
+                && constant.len() == bytes
+                && self.storage[self.root(value)] == Storage::Constant
+                && !self.written.contains(&self.root(value))
+        }) else {
+            return;
+        };
+        let Some(packing) = plan.pack() else { return };
+        step.uses[at].2 = packing.bytes;
+        step.workspace_bytes = plan.workspace;
+        step.packed = Some((at, place(constant, packing)));
     }
 
     /// Lets values be made where they go out. What is left is copied: (output, value).
@@ -381,6 +447,7 @@ impl<'a> Binder<'a> {
             uses,
             workspace,
             workspace_bytes,
+            packed: None,
         })
     }
 
@@ -429,13 +496,20 @@ impl<'a> Binder<'a> {
             uses,
             workspace: Workspace::None,
             workspace_bytes: scratch,
+            packed: None,
         };
         self.place(&mut step, std::iter::empty(), at);
         Some(step)
     }
 
-    fn step(&mut self, work: &WorkNode, at: usize) -> Result<UnplacedStep> {
+    fn step(
+        &mut self,
+        work: &WorkNode,
+        at: usize,
+        place: &mut PlacePacked<'_>,
+    ) -> Result<UnplacedStep> {
         let mut step = self.unplaced_step(work.operation(), &work.inputs, &work.outputs)?;
+        self.pack(&mut step, place);
         self.place(&mut step, work.outputs.iter().copied(), at);
         Ok(step)
     }
@@ -470,6 +544,7 @@ impl<'a> Binder<'a> {
             uses,
             workspace: Workspace::None,
             workspace_bytes: 0,
+            packed: None,
         }
     }
 
@@ -523,19 +598,23 @@ impl<'a> Binder<'a> {
         let (region, start) = match self.storage[self.root(value)] {
             Storage::At(region, start) => (region, start),
             Storage::Lifetime(lifetime) => (Region::Feature, arena.offsets[lifetime]),
-            Storage::Undecided | Storage::Same(_) => (Region::Feature, 0),
+            Storage::Undecided | Storage::Constant | Storage::Same(_) => (Region::Feature, 0),
         };
         Slice { region, start: start as usize + byte_offset, bytes }
     }
 
     /// The step with the offsets of the arena.
     fn finish(&self, step: UnplacedStep, arena: &arena::Arena) -> Step {
-        let uses = (step.uses.iter())
+        let mut uses: SmallVec<[MemoryUse; 4]> = (step.uses.iter())
             .map(|(value, byte_offset, bytes, access)| MemoryUse {
                 slice: self.slice(*value, *byte_offset, *bytes, arena),
                 access: *access,
             })
             .collect();
+        if let Some((at, start)) = step.packed {
+            let slice = &mut uses[at].slice;
+            *slice = Slice { region: Region::Const, start: start as usize, ..*slice };
+        }
         let bytes = step.workspace_bytes;
         let workspace = match step.workspace {
             Workspace::None => Slice { region: Region::Feature, start: 0, bytes: 0 },

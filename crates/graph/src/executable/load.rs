@@ -1,12 +1,14 @@
 //! A graph with its memory on a device.
 
 use super::compile::{Executable, Kind};
+use crate::compile::constants::PlacedConstant;
 use crate::failure::{Failure, Result};
 use crate::run::graph_kernel::GraphKernel;
 use crate::run::memory::{CallersMemory, CallersRange, CallersUse, MemorySource};
 use crate::run::pass::{Constants, LoadedPass, RegionAddresses};
 use crate::run::report::{self, PlanReport};
 use cairn_exec::{Target, upload};
+use cairn_runtime::error::Code;
 use cairn_runtime::event::Event;
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
 use cairn_runtime::memory::allocator::Block;
@@ -218,7 +220,7 @@ impl Executable {
             }
             Kind::Dynamic { flow, .. } => {
                 let mut buffer = vec![0; bytes];
-                for (start, bytes) in &flow.constants {
+                for PlacedConstant { start, bytes, .. } in &flow.constants {
                     let start = *start as usize;
                     buffer[start..start + bytes.len()].copy_from_slice(bytes);
                 }
@@ -269,7 +271,8 @@ impl LoadedExecutable {
     pub(crate) fn begin_run(&self) -> Result<ActiveRun<'_>> {
         let mut state = self.state.lock();
         if state.is_unloaded {
-            return Err(Failure::failed(format!("{} was unloaded", self.executable.label)));
+            let text = format!("{} was unloaded", self.executable.label);
+            return Err(Failure { code: Code::ModelId, ..Failure::failed(text) });
         }
         state.active += 1;
         Ok(ActiveRun(self))

@@ -69,6 +69,11 @@ impl Desc {
         Desc::new(dtype, &[UNKNOWN_RANK])
     }
 
+    /// A tensor with a layout's type and number of dimensions, whose sizes are unknown.
+    pub fn of_rank(layout: &Layout) -> Desc {
+        Desc::new(layout.dtype, &vec![UNKNOWN; layout.rank()])
+    }
+
     /// Whether all sizes are known.
     pub fn is_known(&self) -> bool {
         self.dims.iter().all(|dim| *dim >= 0)

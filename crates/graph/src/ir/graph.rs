@@ -106,6 +106,14 @@ impl Graph {
         self.nodes().find(|(_, node)| node.name == name).map(|(id, _)| id)
     }
 
+    /// Calls a function with each node, those of nodes' own graphs too.
+    pub fn each_node(&mut self, visit: &mut impl FnMut(&mut Node)) {
+        for node in self.nodes.iter_mut().flatten() {
+            node.subgraphs.iter_mut().for_each(|graph| graph.each_node(visit));
+            visit(node);
+        }
+    }
+
     /// Calls a function with the tensor of each constant, those of nodes' own graphs too.
     pub fn each_constant(&mut self, visit: &mut impl FnMut(&mut Constant)) {
         for node in self.nodes.iter_mut().flatten() {

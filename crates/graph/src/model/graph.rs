@@ -253,12 +253,20 @@ pub fn write_with(graph: &Graph, others: &mut Vec<GraphDef>) -> GraphDef {
             let mut numbered = subgraph.clone();
             number_for_parent(&mut numbered, first);
             let mut written = write_with(&numbered, others);
-            written.name = format!("{}_{at}_{}_{index}", op.name, subgraph.name);
+            written.name = subgraph_name(&format!("{}_{at}_", op.name), &subgraph.name, index);
             op.subgraph_name.push(written.name.clone());
             others[index] = written;
         }
     }
     def
+}
+
+/// The name of a node's graph in a model: no other graph of the model has its index. A name that is such a one already
+/// stays.
+fn subgraph_name(prefix: &str, name: &str, index: usize) -> String {
+    let ending = format!("_{index}");
+    let inner = name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix(&ending));
+    format!("{prefix}{}{ending}", inner.unwrap_or(name))
 }
 
 /// Lets inputs and outputs of a node's graph say which of the node's they are.

@@ -48,7 +48,15 @@ impl OfflineModel {
     pub fn build(mut graph: Graph, options: &BuildOptions) -> Result<OfflineModel> {
         let mut inputs = describe_inputs(&mut graph, options)?;
         options.aipp.apply(&mut graph, &mut inputs, &options.gears)?;
-        let gears = options.gears.clone();
+        OfflineModel::build_with_inputs(graph, inputs, options.gears.clone())
+    }
+
+    /// Builds a model of a graph whose inputs are as they will be fed.
+    pub(super) fn build_with_inputs(
+        graph: Graph,
+        inputs: Vec<Port>,
+        gears: Gears,
+    ) -> Result<OfflineModel> {
         let name = graph.name.clone();
         let description = Description { name, inputs, gears, ..Description::default() };
         let dims: Vec<Vec<i64>> = description.inputs.iter().map(|port| port.dims.clone()).collect();
@@ -66,6 +74,13 @@ impl OfflineModel {
             let dims = |one: &Arc<Executable>| outputs(one).into_iter().map(|desc| desc.dims);
             description.output_dims =
                 compiled.executables.iter().map(|one| dims(one).collect()).collect();
+            // The gear with the largest inputs need not have the largest of every output.
+            for (at, port) in description.outputs.iter_mut().enumerate() {
+                let layouts =
+                    compiled.executables.iter().filter_map(|one| one.outputs.get(at)?.layout());
+                port.bytes =
+                    layouts.map(|layout| layout.bytes() as u64).max().unwrap_or(port.bytes);
+            }
         }
         Ok(OfflineModel { graph, description })
     }
@@ -121,7 +136,7 @@ impl CompiledModel {
 }
 
 /// The inputs of a graph as the options want them. The graph's own descriptions follow.
-fn describe_inputs(graph: &mut Graph, options: &BuildOptions) -> Result<Vec<Port>> {
+pub(super) fn describe_inputs(graph: &mut Graph, options: &BuildOptions) -> Result<Vec<Port>> {
     let mut ports = Vec::new();
     let mut names = Vec::new();
     for id in graph.inputs() {

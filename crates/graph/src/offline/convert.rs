@@ -1,12 +1,16 @@
 //! Models of others into models of ours, under options as `atc` and `aclgrphBuildModel` take them.
 
-use super::build::{BuildOptions, OfflineModel};
+use super::aipp::Aipp;
+use super::build::{BuildOptions, OfflineModel, describe_inputs};
+use super::external::{self, WeightFiles};
 use super::gears::{Gears, MAX_GEARS};
 use super::options::{OptionError, ShapeOptions};
+use crate::failure::Failure;
 use crate::ir::{Attr, Graph};
 use crate::model::{self, OutputType};
 use crate::onnx;
 use cairn_tensor::{DType, Format};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What a model was written as.
@@ -31,6 +35,10 @@ pub struct ConvertOptions {
     pub out_nodes: String,
     /// `output_type`: "FP32", or "node:0:FP16;node:1:FP32".
     pub output_type: String,
+    /// `insert_op_conf`: the file of the configuration of images, for messages.
+    pub insert_op_conf: String,
+    /// What that file says.
+    pub aipp: Aipp,
     /// Attributes of the graph, which tools show.
     pub attrs: Vec<(&'static str, String)>,
 }
@@ -47,6 +55,7 @@ pub struct ConvertError {
 /// Numbers of messages.
 mod code {
     pub const INVALID_VALUE: &str = "E10001";
+    pub const EXCLUSIVE: &str = "E10009";
     pub const NO_SUCH_INPUT: &str = "E10016";
     pub const BATCH_PLACE: &str = "E10018";
     pub const GEAR_COUNT: &str = "E10035";
@@ -88,8 +97,10 @@ impl ConvertOptions {
                 onnx::read(bytes, &options).map_err(|text| onnx_error(self, text))?
             }
             Origin::GraphEngine => {
-                let mut graph =
-                    model::read(&bytes).map_err(|text| ConvertError { code: code::MODEL, text })?;
+                let unreadable = |text| ConvertError { code: code::MODEL, text };
+                let mut graph = model::read(&bytes).map_err(unreadable)?;
+                let files = WeightFiles { folder, in_memory: &BTreeMap::new() };
+                external::put_back(&mut graph, &files).map_err(unreadable)?;
                 self.choose_outputs(&mut graph)?;
                 graph
             }
@@ -106,6 +117,10 @@ impl ConvertOptions {
     /// Builds a model of a graph whose outputs were chosen when it was read.
     pub fn build(&self, mut graph: Graph) -> Result<OfflineModel, ConvertError> {
         let options = self.shapes.parse()?;
+        if !self.aipp.images.is_empty() && matches!(options.gears, Gears::Dims(_)) {
+            let reason = "insert_op_conf and dynamic_dims exclude each other";
+            return Err(wrong(code::EXCLUSIVE, "dynamic_dims", &self.shapes.dynamic_dims, reason));
+        }
         self.check_sizes(&graph, &options)?;
         self.set_formats(&mut graph)?;
         let types = self.output_types()?;
@@ -120,8 +135,12 @@ impl ConvertOptions {
         for (name, value) in &self.attrs {
             graph.attrs.insert((*name).to_owned(), Attr::from(value.as_str()));
         }
-        OfflineModel::build(graph, &options)
-            .map_err(|failure| ConvertError { code: code::OTHER, text: failure.text })
+        let other = |failure: Failure| ConvertError { code: code::OTHER, text: failure.text };
+        let mut inputs = describe_inputs(&mut graph, &options).map_err(other)?;
+        self.aipp.apply(&mut graph, &mut inputs, &options.gears).map_err(|failure| {
+            wrong(code::INVALID_VALUE, "insert_op_conf", &self.insert_op_conf, failure.text)
+        })?;
+        OfflineModel::build_with_inputs(graph, inputs, options.gears).map_err(other)
     }
 
     /// Builds a model of a graph that somebody made, whose outputs the options may choose.
@@ -152,11 +171,16 @@ impl ConvertOptions {
         }
     }
 
-    fn check_sizes(&self, graph: &Graph, options: &BuildOptions) -> Result<(), ConvertError> {
-        let (option, value) = match self.shapes.input_shape.is_empty() {
+    /// The option that has the sizes of inputs, with its value.
+    fn shape_option(&self) -> (&'static str, &str) {
+        match self.shapes.input_shape.is_empty() {
             false => ("input_shape", &self.shapes.input_shape),
             true => ("input_shape_range", &self.shapes.input_shape_range),
-        };
+        }
+    }
+
+    fn check_sizes(&self, graph: &Graph, options: &BuildOptions) -> Result<(), ConvertError> {
+        let (option, value) = self.shape_option();
         let nodes = graph.inputs().into_iter().filter_map(|id| graph.node(id));
         let mut dims = Vec::new();
         let mut names = Vec::new();
@@ -257,15 +281,17 @@ fn output_type(name: &str) -> Option<DType> {
 
 /// Why ONNX's reader failed, with the number that fits, and the option if one is at fault.
 fn onnx_error(options: &ConvertOptions, text: String) -> ConvertError {
-    let shapes = &options.shapes;
+    let (option, value) = options.shape_option();
     match () {
         _ if text.contains("operators that are not supported") => {
             ConvertError { code: code::NO_OPERATOR, text }
         }
-        _ if text.starts_with("The model has no input '") => match shapes.input_shape.as_str() {
-            "" => wrong(code::NO_SUCH_INPUT, "input_shape_range", &shapes.input_shape_range, text),
-            given => wrong(code::NO_SUCH_INPUT, "input_shape", given, text),
-        },
+        _ if text.starts_with("The model has no input '") => {
+            wrong(code::NO_SUCH_INPUT, option, value, text)
+        }
+        _ if text.contains("in the model, not [") => {
+            wrong(code::INVALID_VALUE, option, value, text)
+        }
         _ if text.contains("the output '") && !options.out_nodes.is_empty() => {
             wrong(code::INVALID_VALUE, "out_nodes", &options.out_nodes, text)
         }

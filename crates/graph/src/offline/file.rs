@@ -3,6 +3,7 @@
 use super::build::{BuildOptions, OfflineModel};
 use super::container::{self, Container, ContainerError};
 use super::description::{self, Description};
+use super::external::{self, WeightFile, WeightFiles, WeightPlacement};
 use super::weights;
 use crate::failure::{Failure, Result, Status};
 use crate::ir::Attr;
@@ -30,7 +31,13 @@ fn malformed(text: &str) -> Failure {
 impl OfflineModel {
     /// The bytes of a file.
     pub fn write(&self) -> Vec<u8> {
+        self.write_with_weights(&WeightPlacement::Inside).0
+    }
+
+    /// The bytes of a file, and those of its weights that are in files of their own.
+    pub fn write_with_weights(&self, placement: &WeightPlacement) -> (Vec<u8>, Vec<WeightFile>) {
         let mut graph = self.graph.clone();
+        let files = external::take_out(&mut graph, placement);
         let weights = weights::take_out(&mut graph);
         let description = description::write(&self.description);
         let graph = model::write(&graph);
@@ -39,7 +46,8 @@ impl OfflineModel {
             (container::WEIGHTS, &weights[..]),
             (container::DESCRIPTION, &description[..]),
         ];
-        container::write(&self.description.name, self.description.is_dynamic(), &parts)
+        let is_dynamic = self.description.is_dynamic();
+        (container::write(&self.description.name, is_dynamic, &parts), files)
     }
 
     /// Reads a model: a file that Cairn built, or a model of ONNX. `folder` is where the file is; files of weights are
@@ -56,7 +64,8 @@ impl OfflineModel {
         files: &BTreeMap<String, Arc<[u8]>>,
     ) -> Result<OfflineModel> {
         if container::has_magic(bytes) {
-            return read_container(&open(bytes)?);
+            let files = WeightFiles { folder, in_memory: files };
+            return read_container(&open(bytes)?, &files);
         }
         if bytes.starts_with(ARCHIVE) {
             return Err(failure_with_code(
@@ -108,12 +117,13 @@ fn describe(container: &Container<'_>) -> Result<Description> {
     description::read(part).ok_or_else(|| malformed("its description cannot be read"))
 }
 
-fn read_container(container: &Container<'_>) -> Result<OfflineModel> {
+fn read_container(container: &Container<'_>, files: &WeightFiles<'_>) -> Result<OfflineModel> {
     let description = describe(container)?;
     let part = container.part(container::GRAPH).unwrap_or_default();
     let mut graph = model::read(part).map_err(|text| malformed(&text))?;
     let stored = container.part(container::WEIGHTS).unwrap_or_default();
     weights::put_back(&mut graph, stored)
+        .and_then(|()| external::put_back(&mut graph, files))
         .map_err(|text| failure_with_code(Code::ModelWeight, text))?;
     Ok(OfflineModel { graph, description })
 }

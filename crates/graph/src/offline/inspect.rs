@@ -2,6 +2,7 @@
 
 use super::container::{self, Container};
 use super::description::{self, Description};
+use super::external;
 use super::file::open;
 use super::weights;
 use crate::failure::Result;
@@ -44,6 +45,11 @@ impl ModelFile<'_> {
             Attr::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
             _ => None,
         }
+    }
+
+    /// Whether weights are in files beside it.
+    pub fn has_weight_files(&self) -> bool {
+        self.graph.as_ref().is_ok_and(external::has_files)
     }
 
     /// The bytes of the graph.

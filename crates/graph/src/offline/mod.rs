@@ -4,7 +4,8 @@
 //! convert::read, build                     a model of somebody's, with options as texts
 //! OfflineModel::build(graph, options)      a graph, and what is decided about its inputs
 //!     BuildOptions::aipp                   images that the model prepares itself: `aipp/`
-//!     .write() / ::read(bytes)             the file (.om): `container.rs` its parts, `description.rs` inputs and outputs, `weights.rs` constants
+//!     .write() / ::read(bytes)             the file (.om): `container.rs` its parts, `description.rs` inputs and outputs, `weights.rs` constants,
+//!                                          `external.rs` those in files of their own
 //!     .compile() -> CompiledModel          an executable for each gear
 //!         .load(target, id, memory)        memory of the device
 //!             .run(target, gear, ..)       everything is submitted when it returns
@@ -15,6 +16,7 @@ mod build;
 mod container;
 mod convert;
 mod description;
+mod external;
 mod file;
 mod gears;
 mod inspect;
@@ -28,6 +30,7 @@ pub use aipp::{
 pub use build::{BuildOptions, CompiledModel, OfflineModel};
 pub use convert::{ConvertError, ConvertOptions, Origin};
 pub use description::{Description, Port};
+pub use external::{WEIGHT_FOLDER, WeightFile, WeightPlacement};
 pub use gears::Gears;
 pub use inspect::{ModelFile, graph_json};
 pub use load::{LoadedModel, ModelMemory};

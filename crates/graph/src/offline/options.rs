@@ -46,6 +46,14 @@ impl ShapeOptions {
         let mut options = BuildOptions::default();
         let shapes = parse_shapes("input_shape", &self.input_shape, ' ')?;
         let ranges = parse_shapes("input_shape_range", &self.input_shape_range, '[')?;
+        if let Some(name) = ranges.keys().find(|name| shapes.contains_key(*name)) {
+            return Err(OptionError {
+                code: EXCLUSIVE,
+                option: "input_shape_range",
+                value: self.input_shape_range.clone(),
+                reason: format!("'{name}' is in input_shape too"),
+            });
+        }
         for (name, (dims, range)) in shapes.into_iter().chain(ranges) {
             if dims.iter().any(|dim| *dim < 0) {
                 options.ranges.insert(name.clone(), range);
@@ -132,7 +140,7 @@ fn numbers(text: &str) -> Result<Vec<i64>, String> {
     text.split(',').map(number).collect()
 }
 
-/// "name:sizes;name:sizes"; a name may have colons, the last is the one before the sizes.
+/// "name:sizes;name:sizes"; a name may have colons, the last is the one before the sizes. A name alone is a scalar.
 fn parse_shapes(
     option: &'static str,
     text: &str,
@@ -143,8 +151,11 @@ fn parse_shapes(
     let mut shapes = BTreeMap::new();
     let text = text.trim();
     for entry in text.split(';').map(str::trim).filter(|entry| !entry.is_empty()) {
-        let Some((name, sizes)) = entry.rsplit_once(':') else {
-            return Err(wrong(format!("'{entry}' has no ':' between name and sizes")));
+        let (name, sizes) = match entry.rsplit_once(':') {
+            Some(both) => both,
+            // onnxruntime names scalars so.
+            None if bracket != '[' && !entry.contains(',') => (entry, ""),
+            None => return Err(wrong(format!("'{entry}' has no ':' between name and sizes"))),
         };
         let sizes = match bracket {
             '[' => sizes.trim().strip_prefix('[').and_then(|sizes| sizes.strip_suffix(']')),
@@ -198,11 +209,12 @@ mod tests {
 
     #[test]
     fn shapes_and_ranges() {
-        let options = shapes("a:1,3,8,8; b:0:-1,4~16 ;s:").parse().unwrap();
+        let options = shapes("a:1,3,8,8; b:0:-1,4~16 ;s:;t").parse().unwrap();
         assert_eq!(options.input_dims["a"], [1, 3, 8, 8]);
         assert_eq!(options.input_dims["b:0"], [-1, -1]);
         assert_eq!(options.ranges["b:0"], [(1, -1), (4, 16)]);
         assert_eq!(options.input_dims["s"], [0i64; 0]);
+        assert_eq!(options.input_dims["t"], [0i64; 0]);
         assert_eq!(options.gears, Gears::None);
         let old = ShapeOptions {
             input_shape_range: "a:[1~8,3,-1];b:[10]".into(),
@@ -240,6 +252,9 @@ mod tests {
             let error = shapes(text).parse().unwrap_err();
             assert!(error.reason.contains(part) && error.value == text, "{error:?}");
         }
+        let mut both = shapes("a:-1,2");
+        both.input_shape_range = "a:[1]".into();
+        assert_eq!(both.parse().unwrap_err().code, EXCLUSIVE);
         let mut zero = shapes("a:-1");
         zero.dynamic_batch_size = "0,1".into();
         assert!(zero.parse().unwrap_err().reason.contains("'0'"));

@@ -9,10 +9,10 @@ const OFFSET: &str = "merged_offset";
 const BYTES: &str = "_cairn_weight_bytes";
 
 /// Constants begin on multiples of this.
-const ALIGN: usize = 64;
+pub const ALIGN: usize = 64;
 
 /// Constants below this size stay in the graph, where tools show them.
-const MIN_BYTES: usize = 1024;
+pub const MIN_BYTES: usize = 1024;
 
 /// Takes the bytes of large constants out of a graph.
 pub fn take_out(graph: &mut Graph) -> Vec<u8> {

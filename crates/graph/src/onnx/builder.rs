@@ -3,6 +3,7 @@
 //! What an ONNX operator means often depends on the type or the rank of its inputs, which the file need not say. So
 //! every node is inferred when it is added, as the compiler will do again, and small values are computed.
 
+use super::partial::{self, Elements};
 use super::tensor::int64s;
 use crate::compile::fold::{FoldBudget, fold};
 use crate::compile::operation::{KnownTensor, Operation};
@@ -20,9 +21,16 @@ pub struct Value {
     pub source: Source,
     /// What is known of it.
     pub info: ValueInfo,
+    /// Its elements, if it is a list of sizes some of which are open.
+    pub elements: Option<Rc<Elements>>,
 }
 
 impl Value {
+    /// A value of which no more is known than this.
+    pub fn new(source: Source, info: ValueInfo) -> Value {
+        Value { source, info, elements: None }
+    }
+
     /// The type of its elements.
     pub fn dtype(&self) -> DType {
         self.info.desc.dtype
@@ -53,6 +61,14 @@ impl Value {
         }
     }
 
+    /// Its elements, if they are integers and some of them are known; `None` for the others.
+    pub fn partial_ints(&self) -> Option<Vec<Option<i64>>> {
+        match self.ints() {
+            Some(all) => Some(all.into_iter().map(Some).collect()),
+            None => self.elements.as_ref()?.ints(self),
+        }
+    }
+
     /// Its elements, if they are `float` or `double` and known.
     pub fn floats(&self) -> Option<Vec<f64>> {
         let bytes = self.info.bytes.as_deref()?;
@@ -74,15 +90,32 @@ impl Value {
 pub struct Budget {
     folds: FoldBudget,
     constants: Cell<usize>,
+    function_nodes: Cell<usize>,
 }
 
 /// Constants whose sizes a model only states may have so many bytes together.
 const MADE_BYTES: usize = 128 << 20;
 
+/// Calls of functions may add so many nodes, and one more for every eight bytes of the model.
+const FUNCTION_NODES: usize = 16384;
+
 impl Budget {
     /// That of a model with so many bytes.
     pub fn new(model: usize) -> Budget {
-        Budget { folds: FoldBudget::new(model), constants: Cell::new(MADE_BYTES.max(model)) }
+        Budget {
+            folds: FoldBudget::new(model),
+            constants: Cell::new(MADE_BYTES.max(model)),
+            function_nodes: Cell::new(FUNCTION_NODES + model / 8),
+        }
+    }
+
+    /// Counts a node of a function's body, each time that the function is called.
+    pub fn take_function_node(&self) -> Result<(), String> {
+        let left = self.function_nodes.get().checked_sub(1);
+        self.function_nodes.set(left.ok_or(
+            "calls of functions add far more nodes than the model has: functions call each other too often",
+        )?);
+        Ok(())
     }
 
     /// Takes memory for a constant whose size the model only states.
@@ -128,7 +161,7 @@ impl Builder {
 
     /// An output of a node of that graph.
     pub fn value(&self, source: Source, desc: Desc) -> Value {
-        Value { source, info: ValueInfo { desc, bytes: None } }
+        Value::new(source, ValueInfo { desc, bytes: None })
     }
 
     /// The name, or the name with a number that no node has.
@@ -166,7 +199,7 @@ impl Builder {
             attrs: Attrs::from([("index".to_owned(), Attr::Int(index))]),
             ..Node::default()
         });
-        Value { source: Source { node, output: 0 }, info: ValueInfo { desc, bytes: None } }
+        Value::new(Source { node, output: 0 }, ValueInfo { desc, bytes: None })
     }
 
     /// A constant.
@@ -181,7 +214,24 @@ impl Builder {
             attrs: Attrs::from([("value".to_owned(), Attr::Tensor(constant))]),
             ..Node::default()
         });
-        Value { source: Source { node, output: 0 }, info: ValueInfo { desc, bytes } }
+        Value::new(Source { node, output: 0 }, ValueInfo { desc, bytes })
+    }
+
+    /// Adds what the caller knows of the sizes of a node's output: those that are not -1.
+    pub fn learn_dims(&mut self, value: &mut Value, dims: &[i64]) {
+        let have = value.dims().map(<[i64]>::to_vec);
+        let learnt: Vec<i64> = match have {
+            Some(have) if have.len() == dims.len() => {
+                have.iter().zip(dims).map(|(old, new)| if *old < 0 { *new } else { *old }).collect()
+            }
+            Some(_) => return,
+            None => dims.to_vec(),
+        };
+        value.info.desc.copy_type_and_shape_from(Desc::new(value.dtype(), &learnt));
+        let node = self.graph.node_mut(value.source.node);
+        if let Some(desc) = node.and_then(|node| node.output_descs.get_mut(value.source.output)) {
+            desc.copy_type_and_shape_from(value.info.desc.clone());
+        }
     }
 
     /// Adds a node and infers its outputs. `outputs` is how many it has if its operator has a list of them.
@@ -221,13 +271,29 @@ impl Builder {
         while infos.last().is_some_and(Option::is_none) {
             infos.pop();
         }
-        let known = infer_values(&node, &infos, &self.budget)?;
+        let operation = Operation::of(&node).ok_or_else(|| cairn_ops::absent(&node.kind))?;
+        let mut known = infer_values(&operation, &node, &infos, &self.budget)?;
+        let mut elements = Vec::new();
+        if known.iter().any(|info| info.bytes.is_none()) {
+            if known.iter().any(|info| !info.desc.has_rank())
+                && let Some(descs) = partial::infer(&operation, inputs)
+            {
+                for (info, desc) in known.iter_mut().zip(descs) {
+                    info.desc.copy_type_and_shape_from(desc);
+                }
+            }
+            elements = partial::elements(&operation, inputs);
+        }
         for (desc, info) in node.output_descs.iter_mut().zip(&known) {
             desc.copy_type_and_shape_from(info.desc.clone());
         }
         let id = self.graph.add(node);
         Ok((known.into_iter().enumerate())
-            .map(|(output, info)| Value { source: Source { node: id, output }, info })
+            .map(|(output, info)| Value {
+                source: Source { node: id, output },
+                elements: elements.get(output).cloned().flatten().filter(|_| info.bytes.is_none()),
+                info,
+            })
             .collect())
     }
 }
@@ -261,9 +327,8 @@ impl Builder {
             ..Node::default()
         });
         (outputs.into_iter().enumerate())
-            .map(|(output, desc)| Value {
-                source: Source { node, output },
-                info: ValueInfo { desc, bytes: None },
+            .map(|(output, desc)| {
+                Value::new(Source { node, output }, ValueInfo { desc, bytes: None })
             })
             .collect()
     }
@@ -285,25 +350,25 @@ fn port_names(declared: &[&str], count: usize) -> Vec<String> {
 
 /// What is known of the outputs of a node.
 fn infer_values(
+    operation: &Operation,
     node: &Node,
     infos: &[Option<ValueInfo>],
     budget: &Budget,
 ) -> Result<Vec<ValueInfo>, String> {
-    let operation = Operation::of(node).ok_or_else(|| cairn_ops::absent(&node.kind))?;
     let declared = DeclaredOutputs { outputs: &node.output_descs };
-    let inferred = infer(&operation, infos, &declared).map_err(|failure| failure.text)?;
+    let inferred = infer(operation, infos, &declared).map_err(|failure| failure.text)?;
     let unknown = |desc| ValueInfo { desc, bytes: None };
     let layouts = match inferred {
         Inference::Partly(descs) => return Ok(descs.into_iter().map(unknown).collect()),
         Inference::Known(layouts) => layouts,
     };
     if operation.row.marks.sized_by_values {
-        return Ok(layouts.iter().map(|one| unknown(Desc::unknown(one.dtype))).collect());
+        return Ok(layouts.iter().map(|one| unknown(Desc::of_rank(one))).collect());
     }
     let tensors: Vec<Option<KnownTensor>> =
         infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
     let folded =
-        fold(&operation, &tensors, &layouts, &budget.folds).map_err(|failure| failure.text)?;
+        fold(operation, &tensors, &layouts, &budget.folds).map_err(|failure| failure.text)?;
     let bytes = match folded {
         Some(results) => results.into_iter().map(Some).collect(),
         None => vec![None; layouts.len()],

@@ -13,6 +13,9 @@ use std::collections::BTreeSet;
 /// The operators of this file.
 pub const OPERATORS: [&str; 3] = ["If", "Loop", "Scan"];
 
+/// The greatest batch of a scan of version 8.
+const MAX_BATCH: i64 = 64;
+
 /// How often the sizes of a loop are widened before nothing is assumed of them.
 const WIDENINGS: usize = 4;
 
@@ -107,7 +110,8 @@ impl ControlConversion<'_, '_, '_> {
         let mut scope = self.scope.inner(&format!("{name}/"));
         let mut values = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
-            let data = builder.known_data(name, value.info.clone());
+            let mut data = builder.known_data(name, value.info.clone());
+            data.elements = value.elements.clone();
             if !name.is_empty() {
                 scope.define(name, data.clone())?;
             }
@@ -171,12 +175,13 @@ impl ControlConversion<'_, '_, '_> {
             return Err(format!("num_scan_inputs is {:?}", int("num_scan_inputs")));
         };
         if self.scope.version() < 9 {
-            return Err("Scan of version 8, with a batch, is not supported".to_owned());
+            return self.scan_batches(scanned, ints("directions"));
         }
         let carried = self.inputs.len() - scanned;
-        let (axes, reversed) = (ints("scan_input_axes"), ints("scan_input_directions"));
-        let (output_axes, output_reversed) =
-            (ints("scan_output_axes"), ints("scan_output_directions"));
+        let axes = ints("scan_input_axes");
+        let axes_of_outputs = ints("scan_output_axes");
+        let (reversed, reversed_outputs) =
+            (ints("scan_input_directions"), ints("scan_output_directions"));
         let values = (0..carried).map(|at| self.input(at));
         let values: Vec<Value> = values.collect::<Result<_, _>>()?;
         let inputs = (carried..self.inputs.len()).map(|at| self.input(at));
@@ -186,8 +191,81 @@ impl ControlConversion<'_, '_, '_> {
             let rank = input.rank().ok_or("the rank of a scanned input is not known")?;
             along.push(axis(axes.get(at).copied().unwrap_or(0), rank)? as i64);
         }
+        let outputs = ScannedOutputs { axes: axes_of_outputs, reversed: reversed_outputs };
+        self.scan_once(&body, values, inputs, &along, &reversed, &outputs)
+    }
+
+    /// Version 8: the first input has the lengths, and the first size of all others is that of a batch, whose parts are
+    /// scanned one after the other.
+    fn scan_batches(&mut self, scanned: usize, reversed: Vec<i64>) -> Result<Vec<Value>, String> {
+        let body = self.graph("body")?.clone();
+        if self.inputs.first().cloned().flatten().is_some() {
+            return Err("Scan of version 8 with lengths is not supported".to_owned());
+        }
+        let all = (1..self.inputs.len()).map(|at| self.input(at));
+        let all: Vec<Value> = all.collect::<Result<_, _>>()?;
+        let carried = all.len().checked_sub(scanned).ok_or("it has too few inputs")?;
+        let batch = all.last().and_then(|last| last.dims()?.first().copied()).unwrap_or(-1);
+        if !(1..=MAX_BATCH).contains(&batch) {
+            return Err(format!(
+                "Scan of version 8 with a batch of {batch}: 1 to {MAX_BATCH} are supported"
+            ));
+        }
+        let mut parts: Vec<Vec<Value>> = Vec::new();
+        for number in 0..batch {
+            let label = format!("{}_{number}", self.label);
+            let mut one = ControlConversion {
+                model: self.model,
+                node: self.node,
+                label: &label,
+                inputs: Vec::new(),
+                scope: &mut *self.scope,
+                builder: &mut *self.builder,
+            };
+            let (at, first) = (
+                one.builder.number(&label, DType::Int64, number as f64),
+                one.builder.number(&label, DType::Int64, 0.0),
+            );
+            let part = |value: &Value| {
+                one.builder.add(&label, "GatherV2", &[value, &at, &first], Attrs::new())
+            };
+            let mut values: Vec<Value> = all.iter().map(part).collect::<Result<_, _>>()?;
+            let inputs = values.split_off(carried);
+            let along = vec![0; scanned];
+            let outputs = ScannedOutputs::default();
+            parts.push(one.scan_once(&body, values, inputs, &along, &reversed, &outputs)?);
+        }
+        let count = parts[0].len();
+        let mut results = Vec::with_capacity(count);
+        for at in 0..count {
+            let mut rows = Vec::with_capacity(parts.len());
+            for part in &parts {
+                let first = attrs([("axes", vec![0i64].into())]);
+                rows.push(self.builder.add(self.label, "Unsqueeze", &[&part[at]], first)?);
+            }
+            let join = attrs([("concat_dim", 0i64.into()), ("N", batch.into())]);
+            let rows: Vec<&Value> = rows.iter().collect();
+            results.push(match rows[..] {
+                [only] => only.clone(),
+                _ => self.builder.add(self.label, "ConcatD", &rows, join)?,
+            });
+        }
+        Ok(results)
+    }
+
+    /// A loop over the positions of `inputs`, each along one of its axes.
+    fn scan_once(
+        &mut self,
+        body: &GraphProto,
+        values: Vec<Value>,
+        inputs: Vec<Value>,
+        along: &[i64],
+        reversed: &[i64],
+        results: &ScannedOutputs,
+    ) -> Result<Vec<Value>, String> {
+        let carried = values.len();
         let limit = self.size_along(&inputs[0], along[0])?;
-        let mut captured = self.captured(&[&body]);
+        let mut captured = self.captured(&[body]);
         let first_scanned = captured.len();
         captured.extend(inputs.iter().map(|input| (String::new(), input.clone())));
         let names: Vec<String> = body.input.iter().map(|input| input.name.clone()).collect();
@@ -212,17 +290,17 @@ impl ControlConversion<'_, '_, '_> {
                     builder.add(&label, "GatherV2", &[input, &index, &along], Attrs::new())?;
                 scope.define(&names[carried + at], element)?;
             }
-            model.body(&body, scope, builder)
+            model.body(body, scope, builder)
         })?;
-        let mut results = outputs[1..=carried].to_vec();
+        let mut made = outputs[1..=carried].to_vec();
         for (at, collected) in outputs[1 + carried..].iter().enumerate() {
             let mut value = collected.clone();
-            if output_reversed.get(at) == Some(&1) {
+            if results.reversed.get(at) == Some(&1) {
                 let first = self.builder.numbers(self.label, &[0]);
                 value =
                     self.builder.add(self.label, "ReverseV2", &[&value, &first], Attrs::new())?;
             }
-            let to = output_axes.get(at).copied().unwrap_or(0);
+            let to = results.axes.get(at).copied().unwrap_or(0);
             let rank = value.rank().ok_or("the rank of a collected output is not known")?;
             let to = axis(to, rank)?;
             if to != 0 {
@@ -232,9 +310,9 @@ impl ControlConversion<'_, '_, '_> {
                 value =
                     self.builder.add(self.label, "Transpose", &[&value, &order], Attrs::new())?;
             }
-            results.push(value);
+            made.push(value);
         }
-        Ok(results)
+        Ok(made)
     }
 
     fn scalar(&mut self, value: &Value) -> Result<Value, String> {
@@ -307,7 +385,7 @@ impl ControlConversion<'_, '_, '_> {
         let state: Vec<(String, Value)> = (carried.iter().zip(&descs))
             .map(|(value, desc)| {
                 let info = ValueInfo { desc: desc.clone(), bytes: None };
-                (String::new(), Value { source: value.source, info })
+                (String::new(), Value::new(value.source, info))
             })
             .chain(kept.iter().cloned())
             .collect();
@@ -366,7 +444,7 @@ impl ControlConversion<'_, '_, '_> {
     ) -> Result<Vec<Desc>, String> {
         let unknown = |desc: &Desc| {
             let info = ValueInfo { desc: desc.clone(), bytes: None };
-            (String::new(), Value { source: kept[0].1.source, info })
+            (String::new(), Value::new(kept[0].1.source, info))
         };
         let mut state: Vec<(String, Value)> = descs.iter().map(unknown).collect();
         state.extend((0..collected).map(|_| unknown(&Desc::unknown(DType::Float))));
@@ -424,6 +502,13 @@ fn append(
     let outputs = vec![Desc::unknown(value.dtype())];
     let made = builder.control(&format!("{label}/collect"), "If", &inputs, graphs, outputs);
     made.into_iter().next().ok_or_else(|| "a branch has an output".to_owned())
+}
+
+/// Where the collected outputs of a scan grow.
+#[derive(Default)]
+struct ScannedOutputs {
+    axes: Vec<i64>,
+    reversed: Vec<i64>,
 }
 
 /// A loop to be added.
@@ -488,6 +573,6 @@ impl Builder {
     pub fn known_data(&mut self, name: &str, info: ValueInfo) -> Value {
         let name = if name.is_empty() { "state" } else { name };
         let data = self.data(name, info.desc.clone());
-        Value { source: data.source, info }
+        Value::new(data.source, info)
     }
 }

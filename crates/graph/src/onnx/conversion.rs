@@ -1,6 +1,7 @@
 //! One node of ONNX on its way to nodes of the graph engine: what its converter reads and makes.
 
 use super::builder::{Builder, Value};
+use super::graph::net_output;
 use super::tensor::{self, ExternalData};
 use super::wire::{AttributeProto, NodeProto};
 use crate::ir::{Attr, Attrs, Constant, Desc};
@@ -240,6 +241,11 @@ impl<'a> Conversion<'a> {
         Ok(values)
     }
 
+    /// Adds what the conversion knows of the sizes of a value that it made: those that are not -1.
+    pub fn learn_dims(&mut self, value: &mut Value, dims: &[i64]) {
+        self.builder.learn_dims(value, dims);
+    }
+
     /// Adds a constant.
     pub fn constant(&mut self, constant: Constant) -> Value {
         let value = self.builder.constant(&format!("{}/Const", self.label), constant);
@@ -292,6 +298,65 @@ impl<'a> Conversion<'a> {
         Ok(self.constant(Constant { desc, bytes: bytes.into() }))
     }
 
+    /// Adds a loop over the numbers from 0 to before `limit`, an int64 without dimensions. `body` gets the number, the state, and
+    /// what the loop only reads; it gives the next state, whose sizes are those of the first.
+    pub fn repeat(
+        &mut self,
+        limit: &Value,
+        state: &[Value],
+        read: &[Value],
+        body: impl FnOnce(&mut Conversion<'_>, &Value, &[Value], &[Value]) -> Result<Vec<Value>, String>,
+    ) -> Result<Vec<Value>, String> {
+        let zero = self.scalar(DType::Int64, 0.0)?;
+        let mut inputs = vec![zero];
+        inputs.extend_from_slice(state);
+        let changing = inputs.len();
+        inputs.push(limit.clone());
+        inputs.extend_from_slice(read);
+        let mut graphs = Vec::with_capacity(2);
+        let mut body = Some(body);
+        for part in ["cond", "body"] {
+            let label = format!("{}_{part}", self.label);
+            let mut builder = Builder::new(&label, self.builder.budget.clone());
+            let mut data = Vec::with_capacity(inputs.len());
+            for (at, input) in inputs.iter().enumerate() {
+                let mut info = input.info.clone();
+                info.bytes = info.bytes.filter(|_| at >= changing);
+                data.push(builder.known_data("", info));
+            }
+            let mut inner = Conversion::new(
+                self.node,
+                self.opset,
+                Vec::new(),
+                &mut builder,
+                self.external,
+                format!("{label}/{}", self.operator()),
+            );
+            let outputs = match part {
+                "cond" => vec![inner.add("Less", &[&data[0], &data[changing]], Attrs::new())?],
+                _ => {
+                    let one = inner.scalar(DType::Int64, 1.0)?;
+                    let mut next = vec![inner.add("Add", &[&data[0], &one], Attrs::new())?];
+                    let body = body.take().ok_or("a loop has one body")?;
+                    next.extend(body(
+                        &mut inner,
+                        &data[0],
+                        &data[1..changing],
+                        &data[changing + 1..],
+                    )?);
+                    next.extend_from_slice(&data[changing..]);
+                    next
+                }
+            };
+            let named: Vec<(&str, Value)> = outputs.into_iter().map(|value| ("", value)).collect();
+            net_output(&mut builder, &named);
+            graphs.push(builder.graph);
+        }
+        let descs = inputs.iter().map(|input| input.info.desc.clone()).collect();
+        let made = self.builder.control(&self.label, "While", &inputs, graphs, descs);
+        Ok(made[1..changing].to_vec())
+    }
+
     /// Casts, unless the value has that type.
     pub fn cast(&mut self, value: &Value, dtype: DType) -> Result<Value, String> {
         match value.dtype() == dtype {
@@ -330,8 +395,11 @@ impl<'a> Conversion<'a> {
                     false => Err(format!("{what} has the sizes {dims:?}: it is too large")),
                 }
             }
-            dims => Err(format!(
+            Some(dims) => Err(format!(
                 "{what} has the sizes {dims:?}, and the operator depends on them: give the graph's inputs their sizes"
+            )),
+            None => Err(format!(
+                "{what} has a number of dimensions that is not known, and the operator depends on it: give the graph's inputs their sizes"
             )),
         }
     }

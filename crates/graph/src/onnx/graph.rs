@@ -263,6 +263,7 @@ impl<'a> Model<'a> {
             }
         }
         for body in &function.node {
+            self.budget.take_function_node()?;
             let mut bound = bind_attributes(body, function, node);
             for name in bound.input.iter_mut().filter(|name| absent.contains(&name.as_str())) {
                 name.clear();

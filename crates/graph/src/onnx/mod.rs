@@ -8,7 +8,10 @@ mod control;
 pub(crate) mod conversion;
 mod graph;
 mod ops;
+pub(crate) mod partial;
 mod tensor;
+#[cfg(test)]
+mod tests;
 mod unsupported;
 mod weight;
 mod wire;
@@ -25,6 +28,7 @@ use std::sync::Arc;
 use tensor::ExternalData;
 
 pub use graph::TENSOR_NAME;
+pub(crate) use tensor::read_range;
 
 /// How a model is read.
 #[derive(Clone, Debug, Default)]

@@ -108,7 +108,7 @@ impl ExternalData {
 }
 
 /// Some bytes of a file.
-fn read_range(path: &Path, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
+pub fn read_range(path: &Path, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
     use std::io::{Read, Seek, SeekFrom};
     let failed =
         |error: std::io::Error| format!("its file {} cannot be read: {error}", path.display());

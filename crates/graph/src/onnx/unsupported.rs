@@ -30,7 +30,7 @@ pub fn check(graph: &GraphProto, functions: &Functions<'_>) -> Result<(), String
         })
         .collect();
     Err(format!(
-        "The ONNX model uses operators that are not supported: {}. docs/onnx.md has the list of those that are.",
+        "The ONNX model uses operators that are not supported: {}. docs/onnx.md says what is not read.",
         all.join("; ")
     ))
 }

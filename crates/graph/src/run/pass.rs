@@ -2,6 +2,7 @@
 
 use super::report::PlanReport;
 use super::steps;
+use crate::compile::constants::PlacedConstant;
 use crate::compile::operation::run_plan;
 use crate::compile::program::{Action, Program, Region, Slice, Step};
 use cairn_exec::Workers;
@@ -284,8 +285,16 @@ impl Kernel for Constants {
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
-        for (start, bytes) in &self.0.constants {
-            task_memory.copy_to_write(0, *start as usize, bytes);
+        let parallel = Workers(task_memory.scheduler());
+        for PlacedConstant { start, bytes, packing } in &self.0.constants {
+            let start = *start as usize;
+            match packing {
+                None => task_memory.copy_to_write(0, start, bytes),
+                Some(packing) => {
+                    let into = &task_memory.write(0)[start..start + packing.bytes];
+                    packing.pack(&parallel, bytes, into);
+                }
+            }
         }
         Ok(())
     }

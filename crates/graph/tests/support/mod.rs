@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod onnx;
+
 use cairn_graph::Failure;
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
 use cairn_graph::session::{Engine, Options, RunMode, RunTensor, Session, SessionOutput};
@@ -33,8 +35,13 @@ impl Machine {
 
     /// One with this SoC.
     pub fn of(soc: &str) -> Machine {
+        Machine::with_memory(soc, 256 << 20)
+    }
+
+    /// One with so many bytes of device memory.
+    pub fn with_memory(soc: &str, bytes: u64) -> Machine {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
-        config.device_memory = 256 << 20;
+        config.device_memory = bytes;
         config.workers = 2;
         config.soc = soc.into();
         let runtime: &'static Runtime = Box::leak(Box::new(Runtime::start(config).unwrap()));

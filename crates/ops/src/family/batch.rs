@@ -11,7 +11,7 @@ use super::reduction_plan::{Axes, ReductionPlan, single_result};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
-use crate::plan::{Plan, Scratch};
+use crate::plan::{Operand, Plan, Scratch};
 use crate::table::ArgSource::{A, Attr, B, I, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
@@ -24,12 +24,12 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 /// Forward. Arguments: x, weight, bias, running mean, running variance, training, momentum, epsilon, samples
 /// (-1: batch norm), channels, positions, groups, y, saved mean, saved rstd, initial running mean and variance, whether y is
-/// activated (`y * sigmoid(factor * y)`), the factor, whether the variance is saved in place of rstd.
+/// activated (`y * sigmoid(factor * y)`), the factor, whether the variance is saved in place of rstd, the order of dimensions.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
-    let x = call.tensor(0)?;
-    let shape = norm_shape(call, 8, (0, &x))?;
-    let y = call.output(12)?;
+    let (x, y) = (call.tensor(0)?, call.output(12)?);
     call.expect_dims(12, &y, x.dims())?;
+    let (x, y) = (channels_second(call, x)?, channels_second(call, y)?);
+    let shape = norm_shape(call, 8, (0, &x))?;
     let affine = [optional(call, 1, &shape.channels())?, optional(call, 2, &shape.channels())?];
     let training = call.flag_or(5, true)?;
     let mut running = [None; 2];
@@ -53,6 +53,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (momentum, epsilon) = (call.scalar_or(6, 0.0)?.as_f64(), call.float(7)?);
     let (activated, factor) = (call.flag_or(17, false)?, call.scalar_or(18, 1.0)?.as_f64());
     let saves_variance = call.flag_or(19, false)?;
+    // With a momentum of 1 nothing of the running statistics is left, and they may hold anything.
+    let replaces_running = momentum == 1.0 && initial_running.iter().all(Option::is_none);
     let statistics = shape.statistics();
     let saved = [optional_output(call, 13, &statistics)?, optional_output(call, 14, &statistics)?];
     let x = call.reshaped_input(x, &shape.dims, &[&y]);
@@ -84,6 +86,10 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                     let (keep, take) = (C::of(1.0 - momentum), C::of(momentum));
                     let unbiased = C::of(momentum * count / (count - 1.0));
                     let (old_mean, old_variance) = (memory.out(&old_mean), memory.out(&old_variance));
+                    if replaces_running {
+                        copy(parallel, old_mean, mean.view());
+                        copy(parallel, old_variance, variance.view());
+                    }
                     map2(parallel, old_mean, old_mean.view(), mean.view(), move |old: C, new: C| {
                         old.mul(keep).add(new.mul(take))
                     });
@@ -124,6 +130,26 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         y.write_back(memory);
         Ok(())
     })
+}
+
+/// A tensor with its channels as the second dimension: where the order of dimensions (argument 20) has them last, as a view.
+fn channels_second(call: &Call<'_>, operand: Operand) -> Result<Operand> {
+    let (text, rank) = (call.text(20)?, operand.rank());
+    match text {
+        "" | "NCHW" | "NCDHW" => Ok(operand),
+        "NHWC" | "NDHWC" if rank >= 2 => {
+            let order: Vec<usize> = [0, rank - 1].into_iter().chain(1..rank - 1).collect();
+            let layout = operand.permuted(&order);
+            Ok(operand.with_layout(layout))
+        }
+        "NHWC" | "NDHWC" => Ok(operand),
+        _ => {
+            let name = call.parameter(20);
+            Err(Error::invalid(format!(
+                "{name} = {text:?}: expected \"NCHW\", \"NHWC\", \"NCDHW\" or \"NDHWC\""
+            )))
+        }
+    }
 }
 
 /// Backward. Arguments: dy, x, weight, running mean, running variance, saved mean, saved rstd, training,
@@ -494,6 +520,36 @@ pub const NODES: &[Node] = &[
             No,
             No,
             B(true),
+        ],
+    ),
+    node(
+        "BatchNorm",
+        &["x", "scale", "offset", "mean?", "variance?"],
+        &["y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2"],
+        Infer::By(infer_batch_norm),
+        forward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            O(1),
+            O(2),
+            TRAINING,
+            Attr("exponential_avg_factor", AttrDefault::Float(1.0)),
+            Attr("epsilon", AttrDefault::Float(1e-4)),
+            I(-1),
+            No,
+            No,
+            No,
+            O(0),
+            O(3),
+            O(4),
+            A(3),
+            A(4),
+            No,
+            No,
+            B(true),
+            Attr("data_format", AttrDefault::Text("NHWC")),
         ],
     ),
     node(

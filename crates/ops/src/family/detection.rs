@@ -267,12 +267,17 @@ fn roi_align(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(2, image_indices, &[DType::Int32])?;
         call.expect_dims(2, image_indices, &boxes.dims()[..1])?;
     }
-    if !matches!(call.text(3)?, "" | "avg") {
-        let (name, mode) = (call.parameter(3), call.text(3)?);
-        return Err(Error::invalid(format!("{name} = {mode:?}: only avg is supported")));
-    }
+    let takes_maximum = match call.text(3)? {
+        "" | "avg" => false,
+        "max" => true,
+        mode => {
+            let name = call.parameter(3);
+            return Err(Error::invalid(format!("{name} = {mode:?}: expected avg or max")));
+        }
+    };
     expect_absent(call, 10)?;
     let (regions, cells) = regions(call, 4)?;
+    let regions = Regions { takes_maximum, ..regions };
     if images.rank() != 4 || images.dims()[2..].contains(&0) {
         let (name, dims) = (call.parameter(0), images.dims());
         return Err(Error::invalid(format!(
@@ -342,7 +347,7 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
         (_, true) => RegionBounds::Corners,
         (_, false) => RegionBounds::Open,
     };
-    Ok((Regions { scale, samples: samples as usize, bounds }, cells))
+    Ok((Regions { scale, samples: samples as usize, bounds, takes_maximum: false }, cells))
 }
 
 /// Arguments: dy, regions, sizes of the images, then those of [`regions`], dx, how many regions are valid.

@@ -46,6 +46,11 @@ impl UnaliasedInput {
         }
     }
 
+    /// The operand, unless it is copied first.
+    pub fn as_operand(&self) -> Option<Operand> {
+        self.copied.is_none().then_some(self.operand)
+    }
+
     /// Prepares the elements and returns them.
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         self.prepare(memory);

@@ -2,6 +2,7 @@
 
 use super::elementwise::Input;
 use super::formula::promote_all;
+use super::value::Value;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -154,7 +155,22 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     };
     let scratch = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
     let has_added = added.is_some();
-    call.plan(move |memory| {
+    let is_one = |value: &Value| value.known().is_some_and(|one| one.as_f64() == 1.0);
+    let packed = match (&left, &right) {
+        (Input::Tensor(left), Input::Tensor(right))
+            if !sum_batches && is_one(&alpha) && (!has_added || is_one(&beta)) =>
+        {
+            kernel::PackedProduct::new(&out_matrices, &a, &b).map(|packed| PackedRight {
+                packed,
+                left: *left,
+                right: *right,
+                to_copy,
+                out,
+            })
+        }
+        _ => None,
+    };
+    let plan = call.plan(move |memory| {
         let alpha = alpha.read(memory);
         let mut beta = if has_added { beta.read(memory) } else { Scalar::from(0) };
         left.prepare(memory);
@@ -182,7 +198,51 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
             });
         });
         Ok(())
+    })?;
+    Ok(match packed {
+        Some(packed) => packed.offer(plan, has_added),
+        None => plan,
     })
+}
+
+/// A product whose right side can be packed.
+struct PackedRight {
+    packed: kernel::PackedProduct,
+    left: Operand,
+    right: Operand,
+    /// What is added, unless it is in the output already.
+    to_copy: Option<Input>,
+    out: Operand,
+}
+
+impl PackedRight {
+    /// The plan, with the right side packed for those who keep it.
+    fn offer(self, plan: Plan, has_added: bool) -> Plan {
+        let PackedRight { packed, left, right, to_copy, out } = self;
+        let (dims, strides) = (packed.b.dims(), packed.b.strides());
+        let format = format!("right side {dims:?} {strides:?} {}", packed.b.offset);
+        let workspace = plan.workspace;
+        plan.with_packing(
+            &right,
+            (packed.packed_size(), format),
+            move |parallel, from, into| {
+                packed.pack(parallel, View::of(from, packed.b).expect("all its bytes"), into);
+            },
+            workspace,
+            move |memory, right| {
+                if let Some(to_copy) = &to_copy {
+                    to_copy.prepare(memory);
+                    to_copy.with(memory, out.dims(), |to_copy| {
+                        copy(memory.parallel, memory.out(&out), to_copy);
+                    });
+                }
+                let target = memory.out(&out.with_layout(packed.out));
+                let left = memory.view_with_layout(&left, packed.a);
+                packed.multiply(memory.parallel, target, left, right, has_added);
+                Ok(())
+            },
+        )
+    }
 }
 
 /// As [`product`], of complex numbers: products of their parts. Where something is added, the product is made in the

@@ -175,6 +175,8 @@ fn mode(call: &Call<'_>, at: usize) -> Result<ScatterMode> {
             "" | "none" | "update" => Ok(ScatterMode::Replace),
             "add" => Ok(ScatterMode::Add),
             "mul" | "multiply" => Ok(ScatterMode::Multiply),
+            "max" => Ok(ScatterMode::Max),
+            "min" => Ok(ScatterMode::Min),
             other => {
                 Err(Error::invalid(format!("{} = {other:?} is not known", call.parameter(at))))
             }

@@ -263,14 +263,7 @@ fn confusion_transpose(call: &mut Call<'_>) -> Result<Plan> {
 fn flatten(call: &mut Call<'_>) -> Result<Plan> {
     let (out, x) = (call.output(2)?, call.read(0, &[])?);
     call.expect_same(2, &out, 0, &x)?;
-    let axis = call.int(1)?;
-    let rank = x.rank() as i64;
-    if axis < -rank || axis > rank {
-        let name = call.parameter(1);
-        return Err(Error::invalid(format!("{name} = {axis} is outside {} to {rank}", -rank)));
-    }
-    let axis = if axis < 0 { axis + rank } else { axis } as usize;
-    let expected = [x.dims()[..axis].iter().product(), x.dims()[axis..].iter().product()];
+    let expected = flattened_sizes(call, &x)?;
     call.expect_dims(2, &out, &expected)?;
     let dims = x.dims().to_vec();
     let x = call.tensor(0)?;
@@ -281,6 +274,25 @@ fn flatten(call: &mut Call<'_>) -> Result<Plan> {
         reshaped_out.write_back(memory);
         Ok(())
     })
+}
+
+/// The two sizes of a tensor that is split at the dimension of argument 1.
+fn flattened_sizes(call: &Call<'_>, x: &Layout) -> Result<[usize; 2]> {
+    let axis = call.int(1)?;
+    let rank = x.rank() as i64;
+    if axis < -rank || axis > rank {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {axis} is outside {} to {rank}", -rank)));
+    }
+    let (before, after) = x.dims().split_at(if axis < 0 { axis + rank } else { axis } as usize);
+    let product =
+        |sizes: &[usize]| sizes.iter().fold(1, |all: usize, size| all.saturating_mul(*size));
+    Ok([product(before), product(after)])
+}
+
+fn flattened_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    Ok(vec![Layout::contiguous(x.dtype, &flattened_sizes(call, &x)?)])
 }
 
 /// Waits. Arguments: a list with one number of cycles, of a nanosecond each.
@@ -463,6 +475,15 @@ pub const NODES: &[Node] = &[
             O(0),
         ],
     ),
+    node(
+        "Flatten",
+        &["x"],
+        &["y"],
+        Infer::By(flattened_output),
+        flatten,
+        &[A(0), Attr("axis", AttrDefault::Int(1)), O(0)],
+    )
+    .view(),
     node("Trace", &["x"], &["y"], Infer::By(infer_trace), trace, &[A(0), O(0)]),
     node(
         "Diag",

@@ -132,6 +132,19 @@ fn expand(call: &mut Call<'_>) -> Result<Plan> {
     plan_view_copy(call, 0, a, layout, (2, out))
 }
 
+/// As [`expand`], where a size of 1 keeps that of the tensor too: both are broadcast.
+fn expand_both(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    let dims = expand_dims(call, &a)?;
+    let both = cairn_tensor::broadcast(a.dims(), &dims).and_then(|dims| a.broadcast_to(&dims));
+    let Some(layout) = both else {
+        let (name, have) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {have:?} does not broadcast with {dims:?}")));
+    };
+    plan_view_copy(call, 0, a, layout, (2, out))
+}
+
 /// The sizes in argument 1, where -1 keeps a size of the tensor.
 fn expand_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let sizes = call.ints(1)?;
@@ -384,8 +397,23 @@ pub const NODES: &[Node] = &[
         &[A(0), A(1), O(0)],
     )
     .needs_values(&[1]),
-    node("Expand", &["x", "shape"], &["y"], Infer::By(expand_output), expand, &[A(0), A(1), O(0)])
-        .needs_values(&[1]),
+    node(
+        "BroadcastToD",
+        &["x"],
+        &["y"],
+        Infer::By(expand_output),
+        expand,
+        &[A(0), Attr("shape", AttrDefault::Required), O(0)],
+    ),
+    node(
+        "Expand",
+        &["x", "shape"],
+        &["y"],
+        Infer::By(expand_output),
+        expand_both,
+        &[A(0), A(1), O(0)],
+    )
+    .needs_values(&[1]),
     node(
         "Transpose",
         &["x", "perm"],

@@ -110,18 +110,31 @@ pub struct Usage {
     pub largest_hole: u64,
 }
 
+/// What an arena is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct ArenaSpec {
+    /// Which memory it is.
+    pub kind: MemoryKind,
+    /// The most bytes that may be live.
+    pub capacity: u64,
+    /// Bytes of freed memory that are kept intact.
+    pub quarantine_limit: u64,
+    /// This many bytes at the start stay unused: blocks of two arenas whose addresses agree in their lower bits slow
+    /// each other down in the cache.
+    pub skew: u64,
+    /// The program itself cannot touch device memory ([`super::protected`]).
+    pub is_protected: bool,
+}
+
 impl Arena {
-    /// Reserves addresses for it; bytes come with use. The first `skew` bytes stay unused: blocks of
-    /// two arenas whose addresses agree in their lower bits slow each other down in the cache.
+    /// Reserves addresses for it; bytes come with use.
     pub fn new(
-        kind: MemoryKind,
-        capacity: u64,
-        quarantine_limit: u64,
-        skew: u64,
+        spec: ArenaSpec,
         progress: Arc<Progress>,
         budget: Arc<Budget>,
         spine: Arc<Spine>,
     ) -> Result<Arena> {
+        let ArenaSpec { kind, capacity, quarantine_limit, skew, is_protected } = spec;
         let name = kind.to_string();
         let range = capacity.saturating_mul(4).max(1 << 30).next_power_of_two().min(1 << 39);
         let failed = |e| {
@@ -130,7 +143,7 @@ impl Arena {
                 format!("no address range for {name}: {e}; is `ulimit -v` set?"),
             )
         };
-        let source = Source::reserve(range, Backing::of(kind)).map_err(failed)?;
+        let source = Source::reserve(range, Backing::of(kind, is_protected)).map_err(failed)?;
         let ranges = Ranges::new(source.reserved()).map_err(failed)?;
         let blocks = PoolBlocks::new(source.reserved()).map_err(failed)?;
         let mut inner = Inner::default();

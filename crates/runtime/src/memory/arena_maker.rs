@@ -10,8 +10,8 @@ use super::locate::{AddressBlock, wrong_free};
 use super::raw::Extent;
 use super::request::Request;
 use crate::error::{Error, Result};
-use crate::record::Kind;
 use crate::record::event::MemoryKind;
+use crate::record::{Event, Kind};
 use crate::stream::Stream;
 use crate::sync::Arc;
 
@@ -149,9 +149,16 @@ impl Memory {
         Funnel::new(self.stack(kind), &maker, &self.spine).free(block, None)
     }
 
-    /// The error for a free of what is not the start of live memory of this kind.
+    /// The error for a free of what is not the start of live memory of this kind. It is emitted, too.
     #[cold]
     fn wrong_free(&self, address: usize, kind: MemoryKind) -> Error {
+        let error = self.wrong_free_error(address, kind);
+        let reason = &error.text;
+        self.spine.emit(Kind::WrongFree, || Event::WrongFree { address, reason });
+        error
+    }
+
+    fn wrong_free_error(&self, address: usize, kind: MemoryKind) -> Error {
         if kind == MemoryKind::Pinned {
             return wrong_free(address, &self.locate(address), "pinned host memory");
         }

@@ -23,7 +23,8 @@ use crate::sync::{Arc, now_ns, thread_local};
 use crate::task::{Location, Span};
 use std::any::Any;
 use std::cell::Cell;
-use std::fmt;
+
+pub use cairn_record::entry::UserCall;
 
 /// What the address of a block has to be a multiple of. CANN's documentation asks for 64, but its
 /// own requests are multiples of 32: a pool that packs them is taken.
@@ -37,30 +38,6 @@ pub struct Identity {
     /// The user's functions, in an order that the door chooses: the address of each and its context, 0 for
     /// none.
     pub functions: [[usize; 2]; 4],
-}
-
-/// A call into a user's allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UserCall {
-    /// A block of this many bytes.
-    Alloc(usize),
-    /// The same, preferably at this address.
-    Advise(usize, usize),
-    /// The address of a block.
-    Address(usize),
-    /// A block goes back.
-    Free(usize),
-}
-
-impl fmt::Display for UserCall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UserCall::Alloc(bytes) => write!(f, "alloc({bytes})"),
-            UserCall::Advise(bytes, near) => write!(f, "allocAdvise({bytes}, {near:#x})"),
-            UserCall::Address(block) => write!(f, "getAddrFromBlock({block:#x})"),
-            UserCall::Free(block) => write!(f, "free({block:#x})"),
-        }
-    }
 }
 
 /// A callback threw an exception; with its text where it had one.

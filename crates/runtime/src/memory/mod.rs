@@ -22,6 +22,7 @@ mod pool_handles;
 mod pool_maker;
 mod pools;
 mod pressure;
+pub mod protected;
 pub mod purpose;
 pub mod quarantine;
 pub mod ranges;
@@ -46,7 +47,7 @@ use crate::record::event::MemoryKind;
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU32;
 use allocator::Allocator;
-use arena::{Arena, Usage};
+use arena::{Arena, ArenaSpec, Usage};
 use budget::Budget;
 use claims::Claims;
 use funnel::LayeredAllocator;
@@ -87,10 +88,15 @@ impl Memory {
         claims: Option<Claims>,
     ) -> Result<Memory> {
         let budget = Arc::new(Budget::among_processes(config.budget, claims));
+        let is_protected = config.memory.is_protected();
+        if is_protected {
+            protected::watch(&spine);
+        }
         let arena = |kind: MemoryKind, capacity: u64, skew: u64| {
             let (progress, budget, spine) = (progress.clone(), budget.clone(), spine.clone());
-            Arena::new(kind, capacity, config.quarantine, skew, progress, budget, spine)
-                .map(Arc::new)
+            let quarantine_limit = config.quarantine;
+            let spec = ArenaSpec { kind, capacity, quarantine_limit, skew, is_protected };
+            Arena::new(spec, progress, budget, spine).map(Arc::new)
         };
         let devices = (0..config.visible.len() as u32)
             .map(|id| {

@@ -1,5 +1,6 @@
 //! The only place that touches the bytes of the user, after [`super::Memory`] has checked them.
 
+use super::protected;
 use super::source::Source;
 use crate::error::{Code, Error, Result};
 use crate::sync::Arc;
@@ -19,7 +20,7 @@ impl Bytes {
     /// `len` bytes at `address` are mapped and stay so while this exists. Other threads may change them:
     /// that is a race of the user's, and only plain bytes are copied here.
     pub unsafe fn new(address: usize, len: usize) -> Bytes {
-        Bytes { address, len }
+        Bytes { address: protected::resolve(address), len }
     }
 
     /// Copies all of `from` here; both have the same length and do not overlap.
@@ -121,7 +122,10 @@ fn cells<'a>(span: &Span) -> &'a [Cell<u8>] {
         return &[];
     }
     // SAFETY: whoever made the task memory vouches for its ranges; cells may change at any time.
-    unsafe { std::slice::from_raw_parts(span.address as *const Cell<u8>, span.bytes) }
+    unsafe {
+        let start = protected::resolve(span.address) as *const Cell<u8>;
+        std::slice::from_raw_parts(start, span.bytes)
+    }
 }
 
 /// Bytes of a [`Source`], which stay mapped as long as this exists. For layers, which write

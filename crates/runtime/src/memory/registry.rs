@@ -15,14 +15,8 @@ use crate::sync::atomic::Ordering;
 use crate::sync::{Arc, Weak};
 use std::collections::BTreeMap;
 
-/// The interface that an allocator was registered through. Neither sees the other's registrations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Domain {
-    /// `aclrtAllocatorRegister`: single operators and models.
-    Acl,
-    /// `ge::Session::RegisterExternalAllocator`: graphs.
-    Ge,
-}
+/// Neither sees the other's registrations.
+pub use cairn_record::entry::Domain;
 
 /// An allocator as it was registered on a stream.
 #[derive(Clone)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use super::protected;
 use crate::record::event::MemoryKind;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -40,6 +41,8 @@ pub struct Source {
     reserved: u64,
     committed: AtomicU64,
     file: Option<OwnedFd>,
+    /// Where the bytes are, if the addresses are protected.
+    bytes: Option<NonNull<u8>>,
 }
 
 /// What backs the addresses of a [`Source`].
@@ -51,13 +54,16 @@ pub enum Backing {
     /// administrator allows huge ones in shared memory, which few do: first use costs several times as much, and
     /// scattered reads up to twice.
     File,
+    /// Private pages at other addresses: those of the source can never be touched ([`super::protected`]).
+    Protected,
 }
 
 impl Backing {
     /// The backing of memory of this kind: the one place that decides it. A kind that has to be mapped twice or
     /// shared from the start gets a file; what is shared later is moved into one then.
-    pub fn of(kind: MemoryKind) -> Backing {
+    pub fn of(kind: MemoryKind, is_protected: bool) -> Backing {
         match kind {
+            MemoryKind::Device(_) if is_protected => Backing::Protected,
             MemoryKind::Device(_)
             | MemoryKind::Pinned
             | MemoryKind::Registered
@@ -76,6 +82,34 @@ fn back_by_file(base: NonNull<u8>, size: u64) -> io::Result<OwnedFd> {
     // SAFETY: the range was reserved just now and is nobody else's; the new mapping takes its place.
     unsafe { mmap(base.as_ptr().cast(), size as usize, ProtFlags::empty(), flags, &file, 0)? };
     Ok(file)
+}
+
+/// Reserves addresses without access, aligned to a huge page, or to 1 GiB if there are as many.
+fn reserve_range(size: u64) -> io::Result<NonNull<u8>> {
+    let align = if size >= GIB { GIB } else { STEP };
+    let padded = size
+        .checked_add(align)
+        .and_then(|w| usize::try_from(w).ok())
+        .ok_or(io::ErrorKind::OutOfMemory)?;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
+    let start = unsafe {
+        mmap_anonymous(
+            null_mut(),
+            padded,
+            ProtFlags::empty(),
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        )?
+    };
+    let leading = start.align_offset(align as usize);
+    let base = start.wrapping_byte_add(leading);
+    // SAFETY: both ends lie in the mapping made above, outside of the part that is kept.
+    unsafe {
+        if leading > 0 {
+            munmap(start, leading)?;
+        }
+        munmap(base.wrapping_byte_add(size as usize), padded - leading - size as usize)?;
+    }
+    Ok(NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?)
 }
 
 // SAFETY: the address range belongs to the source; its methods only talk to the kernel about it.
@@ -113,35 +147,21 @@ impl Source {
     }
 
     fn reserve_exactly(size: u64, backing: Backing) -> io::Result<Source> {
-        let align = if size >= GIB { GIB } else { STEP };
-        let padded = size
-            .checked_add(align)
-            .and_then(|w| usize::try_from(w).ok())
-            .ok_or(io::ErrorKind::OutOfMemory)?;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
-        let start = unsafe {
-            mmap_anonymous(
-                null_mut(),
-                padded,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
-        };
-        let leading = start.align_offset(align as usize);
-        let base = start.wrapping_byte_add(leading);
-        // SAFETY: both ends lie in the mapping made above, outside of the part that is kept.
-        unsafe {
-            if leading > 0 {
-                munmap(start, leading)?;
+        let base = reserve_range(size)?;
+        let (mut file, mut bytes) = (None, None);
+        match backing {
+            Backing::Anonymous => {}
+            Backing::File => file = Some(back_by_file(base, size)?),
+            Backing::Protected => {
+                let elsewhere = reserve_range(size)?;
+                let distance = elsewhere.as_ptr().addr().wrapping_sub(base.as_ptr().addr());
+                if !protected::add(base.as_ptr().addr(), size as usize, distance) {
+                    return Err(io::Error::other("too many ranges of protected memory"));
+                }
+                bytes = Some(elsewhere);
             }
-            munmap(base.wrapping_byte_add(size as usize), padded - leading - size as usize)?;
         }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let file = match backing {
-            Backing::Anonymous => None,
-            Backing::File => Some(back_by_file(base, size)?),
-        };
-        let source = Source { base, reserved: size, committed: AtomicU64::new(0), file };
+        let source = Source { base, reserved: size, committed: AtomicU64::new(0), file, bytes };
         source.advise(0, size, Advice::LinuxDontFork)?;
         source.advise(0, size, Advice::LinuxDontDump)?;
         Ok(source)
@@ -223,15 +243,21 @@ impl Source {
             .map_err(|error| explain_error(error.into(), "advising the kernel", len))
     }
 
+    /// Where the byte at an offset is.
     fn pointer(&self, offset: u64) -> *mut std::ffi::c_void {
-        self.base.as_ptr().wrapping_add(offset as usize).cast()
+        self.bytes.unwrap_or(self.base).as_ptr().wrapping_add(offset as usize).cast()
     }
 }
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // SAFETY: the range was mapped by `reserve_exactly`; whoever drops it vouches that nobody uses it.
-        let _ = unsafe { munmap(self.pointer(0), self.reserved as usize) };
+        if self.bytes.is_some() {
+            protected::remove(self.base());
+        }
+        for range in [Some(self.base), self.bytes].into_iter().flatten() {
+            // SAFETY: the range was mapped by `reserve_range`; whoever drops it vouches that nobody uses it.
+            let _ = unsafe { munmap(range.as_ptr().cast(), self.reserved as usize) };
+        }
     }
 }
 

@@ -6,9 +6,11 @@
 use super::access::Access;
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::memory::purpose::{Owner, Purpose};
-use crate::memory::registry::Domain;
 use crate::task::Task;
-use std::fmt;
+
+pub use cairn_record::entry::{
+    Callback, Change, Domain, MemoryKind, Outcome, Step, StepAccess, StepPlan, SyncObject,
+};
 
 /// A kind of event. Sinks choose by kind; nobody listening to a kind costs one atomic load where it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,11 +56,19 @@ pub enum Kind {
     Unload,
     /// [`Event::Touch`].
     Touch,
+    /// [`Event::Object`].
+    Object,
+    /// [`Event::Exit`].
+    Exit,
+    /// [`Event::HostFault`].
+    HostFault,
+    /// [`Event::WrongFree`].
+    WrongFree,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = Kind::Touch as usize + 1;
+    pub const COUNT: usize = Kind::WrongFree as usize + 1;
 
     /// What a task causes.
     pub const OF_TASKS: [Kind; 4] = [Kind::Submit, Kind::Start, Kind::End, Kind::Run];
@@ -85,134 +95,11 @@ impl Kind {
         Kind::Run,
         Kind::Unload,
         Kind::Touch,
+        Kind::Object,
+        Kind::Exit,
+        Kind::HostFault,
+        Kind::WrongFree,
     ];
-}
-
-/// Which memory a block is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryKind {
-    /// Memory of a device, from `aclrtMalloc` and similar functions.
-    Device(u32),
-    /// Pinned memory of the host.
-    Pinned,
-    /// Host memory of the program that it registered.
-    Registered,
-    /// What a pool took from a device to hand out in blocks.
-    PoolSegment {
-        /// The device.
-        device: u32,
-        /// The pool's number.
-        pool: u32,
-    },
-    /// A block of a pool.
-    PoolBlock {
-        /// The device.
-        device: u32,
-        /// The pool's number.
-        pool: u32,
-    },
-    /// A block of a user allocator.
-    External {
-        /// The device.
-        device: u32,
-        /// The user's object.
-        object: usize,
-        /// The user's handle of the block.
-        block: usize,
-    },
-}
-
-impl fmt::Display for MemoryKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MemoryKind::Device(device) => write!(f, "device {device}"),
-            MemoryKind::Pinned => write!(f, "pinned host memory"),
-            MemoryKind::Registered => write!(f, "registered host memory"),
-            MemoryKind::PoolSegment { device, pool } => {
-                write!(f, "a segment of pool {pool} of device {device}")
-            }
-            MemoryKind::PoolBlock { device, pool } => write!(f, "pool {pool} of device {device}"),
-            MemoryKind::External { object, .. } => write!(f, "the user's allocator {object:#x}"),
-        }
-    }
-}
-
-/// How a task ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It succeeded.
-    Done,
-    /// It failed; what it wrote is undefined.
-    Failed,
-    /// It never began: its queue was dropped, or its context had failed.
-    Dropped,
-}
-
-/// Whether something was created or ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It exists now.
-    Created,
-    /// It has ended.
-    Destroyed,
-}
-
-/// A call into a user allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Callback {
-    /// The user's object.
-    pub object: usize,
-    /// Which function, with its arguments.
-    pub request: crate::memory::external::UserCall,
-    /// The stream it was for.
-    pub stream: Option<StreamIndex>,
-    /// What it answered: a block, an address, 0; `None` if it threw.
-    pub answer: Option<usize>,
-    /// When it was called.
-    pub began_ns: u64,
-}
-
-/// What a program waited for, or queried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncObject {
-    /// A stream.
-    Stream(StreamIndex),
-    /// An event, by its id.
-    Event(u32),
-    /// All streams of a device.
-    Device(u32),
-}
-
-/// An access of a step of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepAccess {
-    /// The region's number.
-    pub region: u32,
-    /// The access, its address counted from the region's first byte.
-    pub access: Access,
-}
-
-/// A step of a static graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The node and its operator; of several nodes in one step, those of the first and the last.
-    pub node: String,
-    /// What it touches.
-    pub accesses: Vec<StepAccess>,
-}
-
-/// What a loaded graph does. A static one has a plan for its runs and, where some nodes depend on constants alone, one
-/// for those, with what each step touches. A dynamic one has one plan without steps: its nodes are tasks of their own.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepPlan {
-    /// Tells this plan from every other of the process.
-    pub id: u64,
-    /// Tells this load of a graph from every other of the process; [`Owner::loaded`] of its memory.
-    pub loaded: u64,
-    /// What the user calls the graph.
-    pub label: String,
-    /// The steps, in their order.
-    pub steps: Vec<Step>,
 }
 
 /// Something that happened.
@@ -338,6 +225,8 @@ pub enum Event<'a> {
         what: SyncObject,
         /// What the program thereby knows to be finished.
         known: &'a Clock,
+        /// When the wait began.
+        began_ns: u64,
     },
     /// A stream was created or ended. The number of one that ended may be reused; the numbers of its tasks go on.
     Stream {
@@ -410,6 +299,31 @@ pub enum Event<'a> {
         /// What it touched.
         accesses: &'a [Access],
     },
+    /// The program got a handle, or ended it. A creation is emitted before the program has the handle.
+    Object {
+        /// What it stands for, as error messages call it: "event", "tensor".
+        kind: &'static str,
+        /// The handle.
+        handle: usize,
+        /// Created or ended.
+        change: Change,
+    },
+    /// `main` has returned, or `exit` was called: what happens from now on is the end of the process.
+    Exit,
+    /// The program itself touched protected device memory, outside of every function of the library. The fault comes next.
+    HostFault {
+        /// The address.
+        address: usize,
+        /// True for a store.
+        writes: bool,
+    },
+    /// The program freed what is no live memory; the call fails.
+    WrongFree {
+        /// The address.
+        address: usize,
+        /// What is wrong with it.
+        reason: &'a str,
+    },
 }
 
 impl Event<'_> {
@@ -436,6 +350,10 @@ impl Event<'_> {
             Event::Run { .. } => Kind::Run,
             Event::Unload { .. } => Kind::Unload,
             Event::Touch { .. } => Kind::Touch,
+            Event::Object { .. } => Kind::Object,
+            Event::Exit => Kind::Exit,
+            Event::HostFault { .. } => Kind::HostFault,
+            Event::WrongFree { .. } => Kind::WrongFree,
         }
     }
 }

@@ -6,14 +6,16 @@
 //!                                    (0: nobody, one load)  the recorder, the checker, the profiler
 //! ```
 
-pub mod access;
 pub mod debug_log;
 pub mod event;
+pub mod file;
 pub mod live_figures;
+pub mod recorder;
 pub mod site;
+pub mod stack;
 pub mod trace;
 
-pub use access::{Access, Mode, Overlap};
+pub use cairn_record::access::{self, Access, Mode, Overlap};
 pub use event::{Change, Event, Kind, SyncObject};
 pub use site::Site;
 
@@ -168,9 +170,20 @@ impl Spine {
         }
     }
 
-    /// Emits that the program waited for something: it now knows this to be finished.
-    pub fn emit_synchronize(&self, what: SyncObject, known: &Clock) {
-        self.emit(Kind::Synchronize, || Event::Synchronize { what, known });
+    /// The time at which a wait of the program begins, for [`Spine::emit_synchronize`]; 0, without a look at the clock, where
+    /// nobody listens.
+    #[inline]
+    pub fn begin_wait(&self) -> u64 {
+        if self.has_listener(Kind::Synchronize) { now_ns() } else { 0 }
+    }
+
+    /// Emits that the program waited for something since `began_ns` (0: it is not known since when): it now knows this to
+    /// be finished.
+    pub fn emit_synchronize(&self, what: SyncObject, began_ns: u64, known: &Clock) {
+        self.emit(Kind::Synchronize, || {
+            let began_ns = if began_ns == 0 { now_ns() } else { began_ns };
+            Event::Synchronize { what, known, began_ns }
+        });
     }
 
     /// Emits that a query of the program was answered "complete": it may rely on what `known` returns being finished.

@@ -4,6 +4,7 @@
 //! of two calls (`aclnnXxxGetWorkspaceSize`, `aclnnXxx`) carries the site of the first: there the program decided
 //! on it, the second may come from a queue on another thread.
 
+use super::stack;
 use crate::host::HostThread;
 use crate::sync::thread_local;
 use std::cell::Cell;
@@ -41,9 +42,19 @@ pub fn current() -> Site {
     CURRENT.with(Cell::get)
 }
 
-/// The same with its thread looked up, to be kept for later.
+/// The same with its thread looked up and its stack taken, if stacks are, to be kept for later. The stack of a call is taken
+/// once.
 pub fn keep() -> Site {
-    current().resolved()
+    CURRENT.with(|cell| {
+        let mut site = cell.get().resolved();
+        if site.stack == 0 && !site.entry.is_empty() {
+            site.stack = stack::take();
+            if site.stack != 0 {
+                cell.set(site);
+            }
+        }
+        site
+    })
 }
 
 /// Runs `body` as a call of the program to the function `entry`.

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 /// The log that `CAIRN_TRACE` names: a line per task that has ended,
 /// `start_ns end_ns device stream seq name reads writes`, with `(failed)` or `(dropped)` after the name of one that
-/// failed or was dropped. Private, and links are not followed. A full disk ends it with one warning.
+/// failed or was dropped. Lines reach the file when a thread has synchronized, and at the end. Private, and links are not followed. A full disk ends it with one warning.
 pub struct TaskTrace {
     file: Mutex<Option<BufWriter<File>>>,
 }
@@ -36,7 +36,7 @@ impl TaskTrace {
 impl Sink for TaskTrace {
     fn event(&self, stamp: &Stamp, event: &Event<'_>) {
         let &Event::End { stream, device, seq, name, task, began_ns, outcome } = event else {
-            return;
+            return self.flush();
         };
         let mut slot = self.file.lock();
         let Some(file) = slot.as_mut() else { return };

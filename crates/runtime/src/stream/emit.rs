@@ -79,8 +79,8 @@ impl Stream {
     }
 
     /// Emits that the program waited for the stream.
-    pub(super) fn emit_synchronize(&self, known: &Clock) {
-        self.spine().emit_synchronize(SyncObject::Stream(self.index), known);
+    pub(super) fn emit_synchronize(&self, began_ns: u64, known: &Clock) {
+        self.spine().emit_synchronize(SyncObject::Stream(self.index), began_ns, known);
     }
 
     /// What is known to be finished once task `seq` is, which was ordered after `ordered`.

@@ -28,8 +28,9 @@ impl Stream {
     /// Waits for all that was submitted before the call. False when `limit` passed. Afterwards the
     /// calling thread is ordered after the stream.
     pub fn synchronize(self: &Arc<Stream>, limit: Option<Duration>) -> Result<bool> {
+        let began_ns = self.shared.spine.begin_wait();
         let known = self.wait_all(limit)?;
-        known.iter().for_each(|known| self.emit_synchronize(known));
+        known.iter().for_each(|known| self.emit_synchronize(began_ns, known));
         Ok(known.is_some())
     }
 
@@ -74,8 +75,9 @@ impl Stream {
 
     /// Waits for a task; afterwards the calling thread is ordered after it.
     pub(super) fn wait_ordered(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
+        let began_ns = self.shared.spine.begin_wait();
         let known = self.wait_known(seq, limit);
-        known.iter().for_each(|known| self.emit_synchronize(known));
+        known.iter().for_each(|known| self.emit_synchronize(began_ns, known));
         known.is_some()
     }
 

@@ -55,6 +55,7 @@ pub fn naive_layers(spec: &Spec) -> Vec<NaiveLayer> {
             Choice::Guard { .. } => NaiveLayer::Guard,
             Choice::Limit(limit) => NaiveLayer::Limit { limit: *limit, live_sizes: Vec::new() },
             Choice::Fault(fault) => NaiveLayer::Fault { trigger: fault.trigger, requests: 0 },
+            Choice::NoHostAccess => unreachable!("it is no layer"),
         })
         .collect()
 }

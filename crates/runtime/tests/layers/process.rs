@@ -6,7 +6,7 @@ use cairn_runtime::clock::Progress;
 use cairn_runtime::error::Code;
 use cairn_runtime::memory::PoolMaker;
 use cairn_runtime::memory::allocator::Block;
-use cairn_runtime::memory::arena::{Arena, Attempt};
+use cairn_runtime::memory::arena::{Arena, ArenaSpec, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::layer::{CANARY, Spec};
 use cairn_runtime::memory::request::Request;
@@ -184,10 +184,13 @@ fn a_block_is_freed_once_whoever_is_first() {
 #[test]
 fn an_allocation_is_started_to_be_freed_once() {
     let arena = Arena::new(
-        MemoryKind::Device(0),
-        8 * MIB,
-        MIB,
-        0,
+        ArenaSpec {
+            kind: MemoryKind::Device(0),
+            capacity: 8 * MIB,
+            quarantine_limit: MIB,
+            skew: 0,
+            is_protected: false,
+        },
         Arc::new(Progress::new(1)),
         Arc::new(Budget::new(8 * MIB)),
         Arc::default(),

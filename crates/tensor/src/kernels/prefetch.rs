@@ -12,7 +12,7 @@ const LINE: usize = 64;
 
 /// Begins to load the cache line at an address, which need not be one of this process.
 #[inline(always)]
-fn prefetch_line(_address: *const u8) {
+pub(super) fn prefetch_line(_address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, that reads and faults nowhere; every processor of this kind has it.
     unsafe {

@@ -31,6 +31,8 @@ pub struct Regions {
     pub samples: usize,
     /// What the corners mean.
     pub bounds: RegionBounds,
+    /// A cell is the greatest of the weighted elements of its samples, as ONNX has it, not their average.
+    pub takes_maximum: bool,
 }
 
 /// One region: the image, its first corner, the size of a cell and the samples in it; rows first.
@@ -202,23 +204,31 @@ impl Regions {
                     let count = region.count();
                     for row in 0..cells[0] {
                         for column in 0..cells[1] {
-                            let mut sum = 0.0;
+                            let (mut sum, mut greatest) = (0.0, f64::NEG_INFINITY);
+                            let mut inside = 0.0;
                             Regions::for_each_sample(
                                 &region,
                                 [row, column],
                                 [dims[2], dims[3]],
                                 |sample| {
+                                    inside += f64::from(u8::from(sample.is_some()));
                                     for (r, c, weight) in sample.iter().flatten() {
                                         let offset =
                                             *r as isize * strides[2] + *c as isize * strides[3];
-                                        sum += from.get(start + offset).to_f64() * weight;
+                                        let part = from.get(start + offset).to_f64() * weight;
+                                        sum += part;
+                                        greatest = greatest.max(part);
                                     }
                                 },
                             );
+                            // Samples outside of the image are 0.
+                            let greatest =
+                                if inside < count { greatest.max(0.0) } else { greatest };
+                            let value = if self.takes_maximum { greatest } else { sum / count };
                             let offset = target
                                 + row as isize * out.strides()[2]
                                 + column as isize * out.strides()[3];
-                            to.set(offset, narrow(sum / count));
+                            to.set(offset, narrow(value));
                         }
                     }
                 }

@@ -1,12 +1,14 @@
 //! Convolutions.
 
 use super::Converters;
+use super::expression::{join, plain};
 use super::window::{Window, split_padding, with_channels};
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs};
 
-pub const CONVERTERS: Converters = &[("Conv", conv), ("ConvTranspose", conv_transpose)];
+pub const CONVERTERS: Converters =
+    &[("Conv", conv), ("ConvTranspose", conv_transpose), ("DeformConv", deform_conv)];
 
 /// Adds a dimension of one position before the only one.
 fn add_unit_dimension(node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {
@@ -92,62 +94,133 @@ fn conv_transpose(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     let (mut x, mut filter, bias) = (node.input(0)?, node.input(1)?, node.optional(2));
     let kernel = kernel_of(node, &filter)?;
     let rank = kernel.len();
-    let dims = node.known_dims(&x, "its input")?;
+    let x_rank = node.rank(&x)?;
     let channels = node.known_dims_at(&filter, 1)?;
     let groups = node.int("group", 1);
     let mut output_padding = node.ints("output_padding").unwrap_or_else(|| vec![0; rank]);
     let auto_pad = node.text("auto_pad", "NOTSET");
-    let mut window = match auto_pad.as_str() {
-        "SAME_UPPER" | "SAME_LOWER" => Window::read_without_padding(node, kernel)?,
-        _ => Window::read(node, &x, kernel)?,
+    let is_same = matches!(auto_pad.as_str(), "SAME_UPPER" | "SAME_LOWER");
+    let mut window = match is_same {
+        true => Window::read_without_padding(node, kernel)?,
+        false => Window::read(node, &x, kernel)?,
     };
-    if output_padding.len() != rank || dims.len() != rank + 2 {
+    if output_padding.len() != rank || x_rank != rank + 2 {
         return Err(format!(
-            "output_padding is {output_padding:?}, its input has the sizes {dims:?}"
+            "output_padding is {output_padding:?}, its input has {x_rank} dimensions"
         ));
     }
-    let uncropped: Vec<i64> = (0..rank)
-        .map(|at| window.strides[at] * (dims[2 + at] - 1) + output_padding[at] + window.extent(at))
-        .collect();
-    let requested = match (node.ints("output_shape"), auto_pad.as_str()) {
-        (Some(sizes), _) if sizes.len() >= rank => Some(sizes[sizes.len() - rank..].to_vec()),
-        (None, "SAME_UPPER" | "SAME_LOWER") => {
-            Some((0..rank).map(|at| dims[2 + at] * window.strides[at]).collect())
-        }
-        (Some(sizes), _) => return Err(format!("output_shape is {sizes:?}")),
-        (None, _) => None,
-    };
-    if let Some(sizes) = &requested {
+    // An output has stride * size + extra positions before padding takes some.
+    let extra: Vec<i64> =
+        (0..rank).map(|at| output_padding[at] + window.extent(at) - window.strides[at]).collect();
+    let output_shape = node.ints("output_shape");
+    if let Some(sizes) = &output_shape {
+        let Some(first) = sizes.len().checked_sub(rank) else {
+            return Err(format!("output_shape is {sizes:?}"));
+        };
         for at in 0..rank {
-            let total = (uncropped[at] - sizes[at]).max(0);
-            window.pads[at] = split_padding(total, auto_pad != "SAME_LOWER");
+            let uncropped = window.strides[at] * node.known_dims_at(&x, 2 + at)? + extra[at];
+            let requested = sizes[first + at];
+            window.pads[at] =
+                split_padding((uncropped - requested).max(0), auto_pad != "SAME_LOWER");
+            output_padding[at] += (requested - uncropped).max(0);
+        }
+    } else if is_same {
+        for at in 0..rank {
+            window.pads[at] = split_padding(extra[at].max(0), auto_pad != "SAME_LOWER");
+            output_padding[at] += (-extra[at]).max(0);
         }
     }
-    let mut sizes = vec![dims[0], channels * groups];
-    for at in 0..rank {
+    // The sizes are those of the input times factors, plus numbers.
+    let (mut factors, mut numbers) = (vec![1, 0], vec![0, channels * groups]);
+    for (at, added) in output_padding.iter().enumerate().take(rank) {
         let (before, after) = window.pads[at];
-        let size = uncropped[at] - before - after;
-        let extra = requested.as_ref().map_or(0, |sizes| sizes[at] - size);
-        output_padding[at] += extra.max(0);
-        sizes.push(size + extra.max(0));
+        factors.push(window.strides[at]);
+        numbers.push(added + window.extent(at) - window.strides[at] - before - after);
     }
     let is_1d = rank == 1;
     if is_1d {
         (x, filter) = (add_unit_dimension(node, &x)?, add_unit_dimension(node, &filter)?);
         add_unit_dimension_to_window(&mut window);
         output_padding.insert(0, 0);
-        sizes.insert(2, 1);
+        factors.insert(2, 1);
+        numbers.insert(2, 0);
     }
     let (kind, format) = conv_kind("ConvTranspose", &window);
     let mut attrs = conv_attrs(node, &window, format);
     attrs.insert("output_padding".to_owned(), with_zeros(&output_padding).into());
-    let sizes = node.int_list(&sizes);
+    let sizes = match node.known_dims(&x, "its input") {
+        Ok(dims) => {
+            let sizes: Vec<i64> =
+                (0..dims.len()).map(|at| factors[at] * dims[at] + numbers[at]).collect();
+            node.int_list(&sizes)
+        }
+        Err(_) => {
+            let (factors, numbers) = (node.int_list(&factors), node.int_list(&numbers));
+            let sizes = node.sizes_of(&x)?;
+            let sizes = plain(node, "Mul", &[&sizes, &factors])?;
+            plain(node, "Add", &[&sizes, &numbers])?
+        }
+    };
+    let dims: Vec<i64> = (x.dims().unwrap_or_default().iter().enumerate())
+        .map(|(at, dim)| match (at, *dim) {
+            (1, _) => numbers[1],
+            (_, -1) => -1,
+            (at, dim) => factors[at] * dim + numbers[at],
+        })
+        .collect();
     let inputs = [Some(&sizes), Some(&x), Some(&filter), bias.as_ref()];
-    let y = node.add_several(&kind, &inputs, attrs, 1)?.remove(0);
+    let mut y = node.add_several(&kind, &inputs, attrs, 1)?.remove(0);
+    node.learn_dims(&mut y, &dims);
     Ok(vec![if is_1d { remove_unit_dimension(node, &y)? } else { y }])
 }
 
 /// Zeros for batch and channels, then the values of the positions.
 fn with_zeros(values: &[i64]) -> Vec<i64> {
     [0, 0].iter().chain(values).copied().collect()
+}
+
+/// Samples at the positions that offsets move, side by side, and a convolution of them.
+fn deform_conv(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    let (x, filter, offset) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let (bias, mask) = (node.optional(3), node.optional(4));
+    let kernel = kernel_of(node, &filter)?;
+    if kernel.len() != 2 {
+        return Err(format!("its window has the sizes {kernel:?}: 2 dimensions are supported"));
+    }
+    let window = Window::read(node, &x, kernel)?;
+    // The graph's operator wants all offsets along columns, all along rows, and the factors of the samples.
+    let every_second = |node: &mut Conversion<'_>, from: i64| {
+        let (from, to) = (node.int_list(&[from]), node.int_list(&[i64::MAX]));
+        let (axes, steps) = (node.int_list(&[1]), node.int_list(&[2]));
+        let inputs = [Some(&offset), Some(&from), Some(&to), Some(&axes), Some(&steps)];
+        Ok::<_, String>(node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)?.remove(0))
+    };
+    let (rows, columns) = (every_second(node, 0)?, every_second(node, 1)?);
+    let mask = match mask {
+        Some(mask) => mask,
+        None => {
+            let (sizes, one) = (node.sizes_of(&rows)?, node.scalar(rows.dtype(), 1.0)?);
+            plain(node, "Fill", &[&sizes, &one])?
+        }
+    };
+    let offsets = join(node, &[columns, rows, mask], 1)?;
+    let sampling = attrs([
+        ("strides", with_channels(&window.strides).into()),
+        ("pads", window.pads_by_dimension().into()),
+        ("ksize", window.kernel.clone().into()),
+        ("dilations", with_channels(&window.dilations).into()),
+        ("deformable_groups", node.int("offset_group", 1).into()),
+        ("data_format", "NCHW".into()),
+        ("modulated", true.into()),
+    ]);
+    let samples = node.add("DeformableOffsets", &[&x, &offsets], sampling)?;
+    let side_by_side = attrs([
+        ("strides", with_channels(&window.kernel).into()),
+        ("pads", vec![0i64; 4].into()),
+        ("dilations", vec![1i64; 4].into()),
+        ("groups", node.int("group", 1).into()),
+        ("data_format", "NCHW".into()),
+    ]);
+    let inputs = [Some(&samples), Some(&filter), bias.as_ref()];
+    node.add_several("Conv2D", &inputs, side_by_side, 1)
 }

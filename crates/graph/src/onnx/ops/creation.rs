@@ -58,7 +58,13 @@ fn constant_of_shape(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
         }
         None => node.scalar(DType::Float, 0.0)?,
     };
-    Ok(vec![node.add("Fill", &[&dims, &element], Attrs::new())?])
+    let mut filled = node.add("Fill", &[&dims, &element], Attrs::new())?;
+    if let Some(&[count]) = dims.dims()
+        && let Ok(count) = usize::try_from(count)
+    {
+        node.learn_dims(&mut filled, &vec![-1; count]);
+    }
+    Ok(vec![filled])
 }
 
 /// Ones on a diagonal: row and column numbers are compared.

@@ -9,8 +9,8 @@ use cairn_tensor::DType;
 pub const CONVERTERS: Converters = &[
     ("AffineGrid", affine_grid),
     ("BitCast", bit_cast),
-    ("Col2Im", col2im),
     ("GridSample", grid_sample),
+    ("MaxRoiPool", max_roi_pool),
     ("MaxUnpool", max_unpool),
     ("NonMaxSuppression", non_max_suppression),
     ("RoiAlign", roi_align),
@@ -93,35 +93,6 @@ fn affine_grid(node: &mut Conversion<'_>) -> Converted {
     let parts: Vec<&Value> = coordinates.iter().collect();
     let join = attrs([("concat_dim", (spatial + 1).into()), ("N", spatial.into())]);
     Ok(vec![node.add("ConcatD", &parts, join)?])
-}
-
-fn col2im(node: &mut Conversion<'_>) -> Converted {
-    let x = node.input(0)?;
-    let (image, block) = (node.known_ints(1, "image_shape")?, node.known_ints(2, "block_shape")?);
-    if image.len() != 2 || block.len() != 2 {
-        return Err(format!("images of {} dimensions are not supported", image.len()));
-    }
-    let list = |name: &str, default: i64| node.ints(name).unwrap_or_else(|| vec![default; 2]);
-    let (dilations, strides) = (list("dilations", 1), list("strides", 1));
-    let pads = node.ints("pads").unwrap_or_else(|| vec![0; 4]);
-    let [top, left, bottom, right] = pads[..] else {
-        return Err(format!("pads is {pads:?}"));
-    };
-    let channels = node.known_dims_at(&x, 1)? / (block[0] * block[1]).max(1);
-    let batch = node.known_dims_at(&x, 0)?;
-    let whole = [image[0] + top + bottom, image[1] + left + right];
-    let sizes = node.int_list(&whole);
-    let sizes = node.cast(&sizes, DType::Int32)?;
-    let attrs = attrs([
-        ("kernel_size", block.clone().into()),
-        ("dilation", dilations.into()),
-        ("padding", vec![0i64, 0].into()),
-        ("stride", strides.into()),
-    ]);
-    let y = node.add("Col2im", &[&x, &sizes], attrs)?;
-    let starts = node.int_list(&[0, 0, top, left]);
-    let lengths = node.int_list(&[batch, channels, image[0], image[1]]);
-    Ok(vec![node.add("Slice", &[&y, &starts, &lengths], Attrs::new())?])
 }
 
 fn grid_sample(node: &mut Conversion<'_>) -> Converted {
@@ -211,6 +182,23 @@ fn non_max_suppression(node: &mut Conversion<'_>) -> Converted {
     let found = node.add_several("NonMaxSuppressionV6", &inputs, attrs, 1)?.remove(0);
     let int64 = crate::onnx::conversion::attrs([("dst_type", (DType::Int64 as i64).into())]);
     Ok(vec![node.add("Cast", &[&found], int64)?])
+}
+
+/// The greatest element of each cell of a region.
+fn max_roi_pool(node: &mut Conversion<'_>) -> Converted {
+    let (x, rois) = (node.input(0)?, node.input(1)?);
+    let shape = node.ints("pooled_shape").unwrap_or_default();
+    let &[height, width] = &shape[..] else {
+        return Err(format!("pooled_shape = {shape:?}: expected height and width"));
+    };
+    let scale = node.float("spatial_scale", 1.0);
+    let attrs = attrs([
+        ("pooled_h", height.into()),
+        ("pooled_w", width.into()),
+        ("spatial_scale_h", scale.into()),
+        ("spatial_scale_w", scale.into()),
+    ]);
+    Ok(vec![node.add("ROIPooling", &[&x, &rois], attrs)?])
 }
 
 /// The batch of each box becomes its first number.

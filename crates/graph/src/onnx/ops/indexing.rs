@@ -1,6 +1,9 @@
 //! Operators that read or write elements by index.
 
 use super::Converters;
+use super::expression::{
+    counting, join, list, plain, reshape_by, size_at, slice, slice_by, unsqueeze,
+};
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs, axis};
@@ -72,6 +75,9 @@ fn gather_elements(node: &mut Conversion<'_>) -> Converted {
 fn gather_nd(node: &mut Conversion<'_>) -> Converted {
     let (x, indices) = (node.input(0)?, node.input(1)?);
     let batch = node.int("batch_dims", 0);
+    if node.known_dims(&x, "").is_err() || node.known_dims(&indices, "").is_err() {
+        return gather_nd_by_run(node, &x, &indices, batch);
+    }
     let dims = node.known_dims(&x, "its input")?;
     let index_dims = node.known_dims(&indices, "its indices")?;
     let (Ok(batch), Some(depth)) = (usize::try_from(batch), index_dims.last()) else {
@@ -113,6 +119,68 @@ fn gather_nd(node: &mut Conversion<'_>) -> Converted {
     sizes.extend(rest);
     let sizes = node.int_list(&sizes);
     Ok(vec![node.add("Reshape", &[&found, &sizes], Attrs::new())?])
+}
+
+/// The same where a run brings sizes.
+fn gather_nd_by_run(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    indices: &Value,
+    batch: i64,
+) -> Converted {
+    let (rank, index_rank) = (node.rank(x)? as i64, node.rank(indices)? as i64);
+    let Some(depth) = index_depth(indices).map(|depth| depth as i64) else {
+        return Err("the last size of its indices is not known".to_owned());
+    };
+    if batch < 0 || batch >= index_rank || batch + depth > rank {
+        return Err(format!(
+            "batch_dims is {batch}: indices of {index_rank} dimensions, the last of {depth}, do not fit an input of {rank}"
+        ));
+    }
+    let one = node.scalar(DType::Int64, 1.0)?;
+    let product = |node: &mut Conversion<'_>, range: std::ops::Range<i64>| {
+        range.into_iter().try_fold(one.clone(), |all, at| {
+            let size = size_at(node, x, at)?;
+            plain(node, "Mul", &[&all, &size])
+        })
+    };
+    let (batches, count) = (product(node, 0..batch)?, product(node, batch..batch + depth)?);
+    let mut strides = Vec::new();
+    for at in 0..depth {
+        strides.push(product(node, batch + at + 1..batch + depth)?);
+    }
+    let (sizes, index_sizes) = (node.sizes_of(x)?, node.sizes_of(indices)?);
+    let indices = node.cast(indices, DType::Int64)?;
+    let linear = match depth {
+        0 => return Err("the last size of its indices is 0".to_owned()),
+        _ => {
+            let (start, end) = (node.int_list(&[batch]), node.int_list(&[batch + depth]));
+            let indexed = slice_by(node, &sizes, 0, [&start, &end])?;
+            let wrapped = wrap_indices(node, &indices, &indexed)?;
+            let strides = list(node, &strides)?;
+            let parts = plain(node, "Mul", &[&wrapped, &strides])?;
+            let last = node.int_list(&[-1]);
+            plain(node, "ReduceSum", &[&parts, &last])?
+        }
+    };
+    let open = node.scalar(DType::Int64, -1.0)?;
+    let linear = reshape_by(node, &linear, &[batches.clone(), open.clone()])?;
+    let first = counting(node, &batches)?;
+    let first = plain(node, "Mul", &[&first, &count])?;
+    let first = unsqueeze(node, &first, &[1])?;
+    let linear = plain(node, "Add", &[&linear, &first])?;
+    let rest = slice(node, &sizes, 0, batch + depth, i64::MAX)?;
+    let all = plain(node, "Mul", &[&batches, &count])?;
+    let all = list(node, &[all])?;
+    let merged = join(node, &[all, rest.clone()], 0)?;
+    let mut flat = plain(node, "Reshape", &[x, &merged])?;
+    node.learn_dims(&mut flat, &vec![-1; (rank - batch - depth + 1) as usize]);
+    let found = gather_along(node, &flat, &linear, 0)?;
+    let kept = slice(node, &index_sizes, 0, 0, -1)?;
+    let sizes = join(node, &[kept, rest], 0)?;
+    let mut made = plain(node, "Reshape", &[&found, &sizes])?;
+    node.learn_dims(&mut made, &vec![-1; (index_rank - 1 + rank - batch - depth) as usize]);
+    Ok(vec![made])
 }
 
 /// The indices of elements that are not 0: a row for each dimension.
@@ -183,9 +251,12 @@ fn scatter_nd(node: &mut Conversion<'_>) -> Converted {
         Some(depth) => depth,
         None => return Err("the last size of its indices is not known".to_owned()),
     };
-    let sizes: Vec<i64> =
-        (0..depth).map(|at| node.known_dims_at(&x, at)).collect::<Result<_, _>>()?;
-    let sizes = node.int_list(&sizes);
+    if depth > node.rank(&x)? {
+        return Err(format!("its indices are of {depth} dimensions, it has {}", node.rank(&x)?));
+    }
+    let sizes = node.sizes_of(&x)?;
+    let (start, length) = (node.int_list(&[0]), node.int_list(&[depth as i64]));
+    let sizes = node.add("Slice", &[&sizes, &start, &length], Attrs::new())?;
     let indices = wrap_indices(node, &indices, &sizes)?;
     let copy = node.add("TensorMove", &[&x], Attrs::new())?;
     Ok(vec![node.add(kind, &[&copy, &indices, &updates], Attrs::new())?])

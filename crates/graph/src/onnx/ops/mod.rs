@@ -1,14 +1,17 @@
 //! A converter for each operator of ONNX, by family.
 
 mod attention;
+mod columns;
 mod convolution;
 mod creation;
 mod einsum;
 mod elementwise;
+mod expression;
 mod image;
 mod indexing;
 mod loss;
 mod matrix;
+mod mel;
 mod normalization;
 mod pooling;
 mod quantization;
@@ -19,6 +22,7 @@ mod resize;
 mod shaping;
 mod signal;
 mod single;
+mod transform;
 mod window;
 
 use super::conversion::Convert;
@@ -30,6 +34,7 @@ type Converters = &'static [(&'static str, Convert)];
 
 const FAMILIES: &[Converters] = &[
     attention::CONVERTERS,
+    columns::CONVERTERS,
     convolution::CONVERTERS,
     creation::CONVERTERS,
     einsum::CONVERTERS,
@@ -38,6 +43,7 @@ const FAMILIES: &[Converters] = &[
     indexing::CONVERTERS,
     loss::CONVERTERS,
     matrix::CONVERTERS,
+    mel::CONVERTERS,
     normalization::CONVERTERS,
     pooling::CONVERTERS,
     quantization::CONVERTERS,

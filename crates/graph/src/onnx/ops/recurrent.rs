@@ -1,4 +1,4 @@
-//! Recurrent networks, step by step over a number of steps that is known.
+//! Recurrent networks, step by step: a few steps one after the other, many or an unknown number in a loop.
 
 use super::Converters;
 use crate::ir::Attrs;
@@ -9,6 +9,9 @@ use cairn_tensor::DType;
 pub const CONVERTERS: Converters = &[("GRU", gru), ("LSTM", lstm), ("RNN", rnn)];
 
 type Converted = Result<Vec<Value>, String>;
+
+/// More steps than these become a loop.
+const MAX_WRITTEN: i64 = 64;
 
 /// What a network is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,26 @@ fn reshape(node: &mut Conversion<'_>, x: &Value, dims: &[i64]) -> Result<Value, 
     plain(node, "Reshape", &[x, &sizes])
 }
 
+fn unsqueeze(node: &mut Conversion<'_>, x: &Value, along: i64) -> Result<Value, String> {
+    node.add("Unsqueeze", &[x], attrs([("axes", vec![along].into())]))
+}
+
+/// `count` sizes of x, from one of them on, and another: the sizes of a tensor.
+fn sizes_with(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    from: i64,
+    count: i64,
+    last: i64,
+) -> Result<Value, String> {
+    let sizes = node.sizes_of(x)?;
+    let (start, count) = (node.int_list(&[from]), node.int_list(&[count]));
+    let own = plain(node, "Slice", &[&sizes, &start, &count])?;
+    let last = node.int_list(&[last]);
+    let both = attrs([("concat_dim", 0i64.into()), ("N", 2i64.into())]);
+    node.add("ConcatD", &[&own, &last], both)
+}
+
 /// The elements from one index on, along an axis.
 fn slice(
     node: &mut Conversion<'_>,
@@ -88,6 +111,7 @@ fn join(node: &mut Conversion<'_>, parts: &[Value], along: i64) -> Result<Value,
 }
 
 /// The functions of a direction with their numbers.
+#[derive(Clone)]
 struct Activation {
     name: String,
     alpha: Option<f32>,
@@ -148,8 +172,8 @@ struct Weights {
 struct Network {
     cell: Cell,
     hidden: i64,
-    batch: i64,
-    steps: i64,
+    /// How many steps there are, if they are written out.
+    steps: Option<i64>,
     clip: Option<f32>,
     /// The input gate is 1 minus the forget gate.
     couples_gates: bool,
@@ -173,9 +197,10 @@ fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
             *state = turn(node, state, &[1, 0, 2])?;
         }
     }
-    let [steps, batch, _] = node.known_dims(&x, "its input")?[..] else {
-        return Err("its input has not 3 dimensions".to_owned());
-    };
+    if node.rank(&x)? != 3 {
+        return Err(format!("its input has {} dimensions, not 3", node.rank(&x)?));
+    }
+    let steps = node.known_dims_at(&x, 0).ok().filter(|steps| (1..=MAX_WRITTEN).contains(steps));
     let hidden = node.known_dims_at(&recurrent, 2)?;
     let direction = node.text("direction", "forward");
     node.expect_text("direction", &direction, &["forward", "reverse", "bidirectional"])?;
@@ -184,7 +209,6 @@ fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
     let network = Network {
         cell,
         hidden,
-        batch,
         steps,
         clip,
         couples_gates: node.int("input_forget", 0) != 0,
@@ -226,7 +250,7 @@ fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
         let state = |node: &mut Conversion<'_>, first: &Option<Value>| match first {
             Some(first) => of_direction(node, first, at),
             None => {
-                let sizes = node.int_list(&[batch, hidden]);
+                let sizes = sizes_with(node, &x, 1, 1, hidden)?;
                 let zero = node.scalar(x.dtype(), 0.0)?;
                 plain(node, "Fill", &[&sizes, &zero])
             }
@@ -238,16 +262,16 @@ fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
         last_hidden.push(ends.0);
         last_cell.push(ends.1);
     }
-    let with_direction = |node: &mut Conversion<'_>, parts: &[Value], dims: &[i64]| {
+    let with_direction = |node: &mut Conversion<'_>, parts: &[Value], along: i64| {
         let apart: Result<Vec<Value>, String> =
-            parts.iter().map(|part| reshape(node, part, dims)).collect();
+            parts.iter().map(|part| unsqueeze(node, part, along)).collect();
         apart
     };
-    let parts = with_direction(node, &all, &[steps, 1, batch, hidden])?;
+    let parts = with_direction(node, &all, 1)?;
     let mut y = join(node, &parts, 1)?;
-    let parts = with_direction(node, &last_hidden, &[1, batch, hidden])?;
+    let parts = with_direction(node, &last_hidden, 0)?;
     let mut y_hidden = join(node, &parts, 0)?;
-    let parts = with_direction(node, &last_cell, &[1, batch, hidden])?;
+    let parts = with_direction(node, &last_cell, 0)?;
     let mut y_cell = join(node, &parts, 0)?;
     if is_batch_first {
         y = turn(node, &y, &[2, 0, 1, 3])?;
@@ -270,49 +294,155 @@ impl Network {
         node: &mut Conversion<'_>,
         x: &Value,
         weights: &Weights,
-        mut state: State,
+        state: State,
         lengths: Option<&Value>,
         is_reversed: bool,
     ) -> Result<(Value, State), String> {
         let wide = self.cell.gates() * self.hidden;
-        let flat = reshape(node, x, &[self.steps * self.batch, -1])?;
+        let inputs = node.known_dims_at(&weights.input, 1)?;
+        let flat = reshape(node, x, &[-1, inputs])?;
         let turned = attrs([("transpose_x2", true.into())]);
         let mut products = node.add("MatMulV2", &[&flat, &weights.input], turned)?;
         if let Some((bias, _)) = &weights.biases {
             products = plain(node, "Add", &[&products, bias])?;
         }
-        let products = reshape(node, &products, &[self.steps, self.batch, wide])?;
+        let sizes = sizes_with(node, x, 0, 2, wide)?;
+        let mut products = plain(node, "Reshape", &[&products, &sizes])?;
+        let mut dims = x.dims().unwrap_or_default().to_vec();
+        dims[2] = wide;
+        node.learn_dims(&mut products, &dims);
         let lengths = match lengths {
             None => None,
             Some(lengths) => {
                 let lengths = node.cast(lengths, DType::Int64)?;
-                Some(reshape(node, &lengths, &[self.batch, 1])?)
+                Some(reshape(node, &lengths, &[-1, 1])?)
             }
         };
-        let zero = node.scalar(x.dtype(), 0.0)?;
+        match self.steps {
+            Some(steps) => self.write_out(
+                node,
+                steps,
+                &products,
+                weights,
+                state,
+                lengths.as_ref(),
+                is_reversed,
+            ),
+            None => self.repeat(node, x, &products, weights, state, lengths, is_reversed),
+        }
+    }
+
+    /// Each step as nodes of its own.
+    #[expect(clippy::too_many_arguments)]
+    fn write_out(
+        &self,
+        node: &mut Conversion<'_>,
+        steps: i64,
+        products: &Value,
+        weights: &Weights,
+        mut state: State,
+        lengths: Option<&Value>,
+        is_reversed: bool,
+    ) -> Result<(Value, State), String> {
         let mut outputs: Vec<(i64, Value)> = Vec::new();
-        for step in 0..self.steps {
-            let at = if is_reversed { self.steps - 1 - step } else { step };
-            let product = slice(node, &products, 0, at, 1)?;
-            let product = reshape(node, &product, &[self.batch, wide])?;
-            let next = self.step(node, &product, weights, &state)?;
-            let mut shown = next.0.clone();
-            state = match &lengths {
-                None => next,
-                Some(lengths) => {
-                    let number = node.scalar(DType::Int64, at as f64)?;
-                    let counts = plain(node, "Greater", &[lengths, &number])?;
-                    let mut chosen =
-                        |new: &Value, old: &Value| plain(node, "SelectV2", &[&counts, new, old]);
-                    shown = chosen(&next.0, &zero)?;
-                    (chosen(&next.0, &state.0)?, chosen(&next.1, &state.1)?)
-                }
-            };
+        for step in 0..steps {
+            let at = if is_reversed { steps - 1 - step } else { step };
+            let number = node.scalar(DType::Int64, at as f64)?;
+            let shown;
+            (shown, state) = self.step_at(node, &number, products, weights, &state, lengths)?;
             outputs.push((at, shown));
         }
         outputs.sort_by_key(|(at, _)| *at);
-        let outputs: Vec<Value> = outputs.into_iter().map(|(_, value)| value).collect();
+        let outputs: Vec<Value> = (outputs.into_iter())
+            .map(|(_, value)| unsqueeze(node, &value, 0))
+            .collect::<Result<_, _>>()?;
         Ok((join(node, &outputs, 0)?, state))
+    }
+
+    /// The steps as a loop, whose state is that of the network and the outputs so far.
+    #[expect(clippy::too_many_arguments)]
+    fn repeat(
+        &self,
+        node: &mut Conversion<'_>,
+        x: &Value,
+        products: &Value,
+        weights: &Weights,
+        state: State,
+        lengths: Option<Value>,
+        is_reversed: bool,
+    ) -> Result<(Value, State), String> {
+        let (scalar, sizes) = (node.int_list(&[]), node.sizes_of(x)?);
+        let (start, one) = (node.int_list(&[0]), node.int_list(&[1]));
+        let steps = plain(node, "Slice", &[&sizes, &start, &one])?;
+        let limit = plain(node, "Reshape", &[&steps, &scalar])?;
+        let sizes = sizes_with(node, x, 0, 2, self.hidden)?;
+        let zero = node.scalar(x.dtype(), 0.0)?;
+        let outputs = plain(node, "Fill", &[&sizes, &zero])?;
+        let mut read = vec![products.clone(), limit.clone(), weights.hidden.clone()];
+        read.extend(weights.biases.iter().map(|(_, bias)| bias.clone()));
+        read.extend(weights.peepholes.iter().cloned());
+        read.extend(lengths.iter().cloned());
+        let first = [state.0, state.1, outputs];
+        let made = node.repeat(&limit, &first, &read, |node, number, state, read| {
+            let mut rest = read[2..].iter().cloned();
+            let mut next = || rest.next().ok_or_else(|| "a loop reads less".to_owned());
+            let hidden = next()?;
+            let biases = match &weights.biases {
+                Some(_) => {
+                    let bias = next()?;
+                    Some((bias.clone(), bias))
+                }
+                None => None,
+            };
+            let peepholes = weights.peepholes.as_ref().map(|_| next()).transpose()?;
+            let lengths = lengths.as_ref().map(|_| next()).transpose()?;
+            let inner = Weights {
+                input: hidden.clone(),
+                hidden,
+                biases,
+                peepholes,
+                activations: weights.activations.clone(),
+            };
+            let mut at = number.clone();
+            if is_reversed {
+                let one = node.scalar(DType::Int64, 1.0)?;
+                let last = plain(node, "Sub", &[&read[1], &one])?;
+                at = plain(node, "Sub", &[&last, number])?;
+            }
+            let before = (state[0].clone(), state[1].clone());
+            let (shown, after) =
+                self.step_at(node, &at, &read[0], &inner, &before, lengths.as_ref())?;
+            let copy = plain(node, "TensorMove", &[&state[2]])?;
+            let index = reshape(node, &at, &[1, 1])?;
+            let shown = unsqueeze(node, &shown, 0)?;
+            let outputs = plain(node, "ScatterNdUpdate", &[&copy, &index, &shown])?;
+            Ok(vec![after.0, after.1, outputs])
+        })?;
+        let [hidden, cell, outputs] = &made[..] else {
+            return Err("a loop has three states".to_owned());
+        };
+        Ok((outputs.clone(), (hidden.clone(), cell.clone())))
+    }
+
+    /// The step with this number: what it shows, and the state after it. Texts that are over keep their state and show 0.
+    fn step_at(
+        &self,
+        node: &mut Conversion<'_>,
+        at: &Value,
+        products: &Value,
+        weights: &Weights,
+        state: &State,
+        lengths: Option<&Value>,
+    ) -> Result<(Value, State), String> {
+        let first = node.int_list(&[0]);
+        let product = plain(node, "GatherV2", &[products, at, &first])?;
+        let next = self.step(node, &product, weights, state)?;
+        let Some(lengths) = lengths else { return Ok((next.0.clone(), next)) };
+        let counts = plain(node, "Greater", &[lengths, at])?;
+        let zero = node.scalar(product.dtype(), 0.0)?;
+        let mut chosen = |new: &Value, old: &Value| plain(node, "SelectV2", &[&counts, new, old]);
+        let shown = chosen(&next.0, &zero)?;
+        Ok((shown, (chosen(&next.0, &state.0)?, chosen(&next.1, &state.1)?)))
     }
 
     fn clipped(&self, node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {

@@ -1,6 +1,7 @@
 //! Operators that reduce axes, and those that run along one.
 
 use super::Converters;
+use super::expression::{join, plain, size_at};
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs, axis};
@@ -37,6 +38,14 @@ fn reduce(node: &mut Conversion<'_>, x: &Value, kind: &str) -> Result<Value, Str
         Some(axes) => Some(node.int_list(&axes)),
         None => node.optional(1),
     };
+    if let Some(axes) =
+        axes.as_ref().filter(|axes| axes.dims().is_none_or(|dims| dims.contains(&-1)))
+    {
+        return Err(format!(
+            "the number of its axes is not known, and none have another meaning than some: they have the sizes {:?}",
+            axes.dims()
+        ));
+    }
     let is_empty = |axes: &Value| axes.dims() == Some(&[0]);
     let axes = match axes.filter(|axes| !is_empty(axes)) {
         Some(axes) => axes,
@@ -148,14 +157,16 @@ fn flattened(node: &mut Conversion<'_>, x: &Value) -> Result<(Value, bool), Stri
     if first_axis + 1 == rank {
         return Ok((x.clone(), false));
     }
-    let dims = node.known_dims(x, "its input")?;
-    let rows: i64 = dims[..first_axis].iter().product();
-    let columns: i64 = dims[first_axis..].iter().product();
-    let sizes = node.int_list(&[rows, columns]);
-    Ok((node.add("Reshape", &[x, &sizes], Attrs::new())?, true))
+    let (sizes, rest) = (node.sizes_of(x)?, node.int_list(&[-1]));
+    let (start, count) = (node.int_list(&[0]), node.int_list(&[first_axis as i64]));
+    let kept = plain(node, "Slice", &[&sizes, &start, &count])?;
+    let sizes = join(node, &[kept, rest], 0)?;
+    let mut flat = plain(node, "Reshape", &[x, &sizes])?;
+    node.learn_dims(&mut flat, &vec![-1; first_axis + 1]);
+    Ok((flat, true))
 }
 
-/// Runs an operator along an axis, which before version 13 is the last of two dimensions.
+/// Runs an operator along an axis, which before version 13 is all dimensions from it on.
 fn along_axis(
     node: &mut Conversion<'_>,
     run: impl Fn(&mut Conversion<'_>, &Value, i64) -> Result<Value, String>,
@@ -170,9 +181,10 @@ fn along_axis(
     if !is_flattened {
         return Ok(vec![result]);
     }
-    let dims = node.known_dims(&x, "its input")?;
-    let sizes = node.int_list(&dims);
-    Ok(vec![node.add("Reshape", &[&result, &sizes], Attrs::new())?])
+    let sizes = node.sizes_of(&x)?;
+    let mut result = plain(node, "Reshape", &[&result, &sizes])?;
+    node.learn_dims(&mut result, x.dims().unwrap_or_default());
+    Ok(vec![result])
 }
 
 fn softmax(node: &mut Conversion<'_>) -> Converted {
@@ -195,8 +207,7 @@ fn hardmax(node: &mut Conversion<'_>) -> Converted {
         let dimension = node.int_list(&[from_front]);
         let int64 = attrs([("dtype", DType::Int64.into())]);
         let greatest = node.add("ArgMaxV2", &[x, &dimension], int64)?;
-        let depth = node.known_dims(x, "its input")?[from_front as usize];
-        let depth = node.scalar(DType::Int64, depth as f64)?;
+        let depth = size_at(node, x, from_front)?;
         let (one, zero) = (node.scalar(x.dtype(), 1.0)?, node.scalar(x.dtype(), 0.0)?);
         let last = attrs([("axis", from_front.into())]);
         node.add("OneHot", &[&greatest, &depth, &one, &zero], last)

@@ -23,6 +23,9 @@ fn by_scales(node: &mut Conversion<'_>, scales: &Value) -> Converted {
     ]);
     let mut values = node.add_several("Resize", &[Some(&x), None, Some(scales)], attrs, 1)?;
     values.truncate(1);
+    if let (Some(rank), Some(value)) = (x.rank(), values.first_mut()) {
+        node.learn_dims(value, &vec![-1; rank]);
+    }
     Ok(values)
 }
 
@@ -66,5 +69,8 @@ fn resize(node: &mut Conversion<'_>) -> Converted {
     let inputs = [Some(&x), roi.as_ref(), scales.as_ref(), sizes.as_ref()];
     let mut values = node.add_several("Resize", &inputs, attrs, 1)?;
     values.truncate(1);
+    if let (Some(rank), Some(value)) = (x.rank(), values.first_mut()) {
+        node.learn_dims(value, &vec![-1; rank]);
+    }
     Ok(values)
 }

@@ -1,6 +1,7 @@
 //! Operators that arrange elements anew: sizes, order, parts, joins.
 
 use super::Converters;
+use super::expression::{plain, reshape_by, size_at};
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs, axis};
@@ -52,47 +53,91 @@ fn concat(node: &mut Conversion<'_>) -> Converted {
 /// Blocks of channels become squares of positions.
 fn depth_to_space(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let block = node.int("blocksize", 0);
-    let mode = node.text("mode", "DCR");
-    node.expect_text("mode", &mode, &["DCR", "CRD"])?;
-    let [n, c, h, w] = node.known_dims(&x, "its input")?[..] else {
-        return Err("its input has not 4 dimensions".to_owned());
-    };
+    let (block, is_block_first) = (node.int("blocksize", 0), block_mode(node)?);
+    let c = node.known_dims_at(&x, 1)?;
     if block <= 0 || c % (block * block) != 0 {
         return Err(format!("{c} channels are no multiple of blocksize {block} squared"));
     }
     let depth = c / (block * block);
-    let (dims, order) = match mode.as_str() {
-        "DCR" => ([n, block, block, depth, h, w], [0, 3, 4, 1, 5, 2]),
-        _ => ([n, depth, block, block, h, w], [0, 1, 4, 2, 5, 3]),
+    let [n, h, w] = positions(node, &x)?;
+    let [d, size] = [depth, block].map(|number| node.scalar(DType::Int64, number as f64));
+    let (d, size) = (d?, size?);
+    let (dims, order) = match is_block_first {
+        true => ([&n, &size, &size, &d, &h, &w], [0, 3, 4, 1, 5, 2]),
+        false => ([&n, &d, &size, &size, &h, &w], [0, 1, 4, 2, 5, 3]),
     };
-    let parts = reshape_to(node, &x, &dims)?;
+    let parts = reshape_by_numbers(node, &x, &dims)?;
     let transposed = transpose_by(node, &parts, &order)?;
-    Ok(vec![reshape_to(node, &transposed, &[n, depth, h * block, w * block])?])
+    let rows = plain(node, "Mul", &[&h, &size])?;
+    let columns = plain(node, "Mul", &[&w, &size])?;
+    let made = reshape_by_numbers(node, &transposed, &[&n, &d, &rows, &columns])?;
+    Ok(vec![with_channels(node, made, depth)])
 }
 
 /// Squares of positions become blocks of channels.
 fn space_to_depth(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
-    let block = node.int("blocksize", 0);
+    let (block, is_block_first) = (node.int("blocksize", 0), block_mode(node)?);
+    let c = node.known_dims_at(&x, 1)?;
+    let divides = |at: usize| match node.known_dims_at(&x, at) {
+        Ok(size) => size % block.max(1) == 0,
+        Err(_) => true,
+    };
+    if block <= 0 || !divides(2) || !divides(3) {
+        return Err(format!("positions {:?} do not divide into squares of {block}", x.dims()));
+    }
+    let [n, h, w] = positions(node, &x)?;
+    let (size, depth) =
+        (node.scalar(DType::Int64, block as f64)?, node.scalar(DType::Int64, c as f64)?);
+    let all = node.scalar(DType::Int64, (c * block * block) as f64)?;
+    let rows = plain(node, "FloorDiv", &[&h, &size])?;
+    let columns = plain(node, "FloorDiv", &[&w, &size])?;
+    let parts = reshape_by_numbers(node, &x, &[&n, &depth, &rows, &size, &columns, &size])?;
+    let order = if is_block_first { [0, 3, 5, 1, 2, 4] } else { [0, 1, 3, 5, 2, 4] };
+    let transposed = transpose_by(node, &parts, &order)?;
+    let made = reshape_by_numbers(node, &transposed, &[&n, &all, &rows, &columns])?;
+    Ok(vec![with_channels(node, made, c * block * block)])
+}
+
+/// Whether the position in a block comes before the depth in the order of channels.
+fn block_mode(node: &Conversion<'_>) -> Result<bool, String> {
     let mode = node.text("mode", "DCR");
     node.expect_text("mode", &mode, &["DCR", "CRD"])?;
-    let [n, c, h, w] = node.known_dims(&x, "its input")?[..] else {
-        return Err("its input has not 4 dimensions".to_owned());
-    };
-    if block <= 0 || h % block != 0 || w % block != 0 {
-        return Err(format!("{h} x {w} positions do not divide into squares of {block}"));
+    Ok(mode == "DCR")
+}
+
+/// Batch, height and width of images, as numbers.
+fn positions(node: &mut Conversion<'_>, x: &Value) -> Result<[Value; 3], String> {
+    match node.rank(x)? {
+        4 => Ok([size_at(node, x, 0)?, size_at(node, x, 2)?, size_at(node, x, 3)?]),
+        rank => Err(format!("its input has {rank} dimensions, not 4")),
     }
-    let (block_rows, block_columns) = (h / block, w / block);
-    let parts = reshape_to(node, &x, &[n, c, block_rows, block, block_columns, block])?;
-    let order = if mode == "DCR" { [0, 3, 5, 1, 2, 4] } else { [0, 1, 3, 5, 2, 4] };
-    let transposed = transpose_by(node, &parts, &order)?;
-    Ok(vec![reshape_to(node, &transposed, &[n, c * block * block, block_rows, block_columns])?])
+}
+
+fn reshape_by_numbers(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    sizes: &[&Value],
+) -> Result<Value, String> {
+    let sizes: Vec<Value> = sizes.iter().map(|size| (*size).clone()).collect();
+    reshape_by(node, x, &sizes)
+}
+
+/// Images that are known to have so many channels.
+fn with_channels(node: &mut Conversion<'_>, mut images: Value, channels: i64) -> Value {
+    node.learn_dims(&mut images, &[-1, channels, -1, -1]);
+    images
 }
 
 fn expand(node: &mut Conversion<'_>) -> Converted {
     let (x, sizes) = (node.input(0)?, node.input(1)?);
-    Ok(vec![node.add("Expand", &[&x, &sizes], Attrs::new())?])
+    let mut expanded = node.add("Expand", &[&x, &sizes], Attrs::new())?;
+    if let (Some(rank), Some(&[count])) = (x.rank(), sizes.dims())
+        && let Ok(count) = usize::try_from(count)
+    {
+        node.learn_dims(&mut expanded, &vec![-1; rank.max(count)]);
+    }
+    Ok(vec![expanded])
 }
 
 /// Two dimensions: those before the axis, and the others.
@@ -207,7 +252,11 @@ fn pad_by(
 ) -> Result<Value, String> {
     let mode = if mode == "wrap" { "circular" } else { mode };
     let attrs = attrs([("mode", mode.into()), ("paddings_contiguous", false.into())]);
-    node.add("PadV3", &[x, pads, value], attrs)
+    let mut padded = node.add("PadV3", &[x, pads, value], attrs)?;
+    if let Some(rank) = x.rank() {
+        node.learn_dims(&mut padded, &vec![-1; rank]);
+    }
+    Ok(padded)
 }
 
 /// Negative pads take elements away.
@@ -220,10 +269,17 @@ fn crop_and_pad(
 ) -> Result<Value, String> {
     let rank = node.rank(x)?;
     let dims = node.known_dims(x, "its input")?;
-    let starts: Vec<i64> = pads[..rank].iter().map(|pad| (-pad).max(0)).collect();
-    let sizes: Vec<i64> = (dims.iter().enumerate())
-        .map(|(at, dim)| dim - starts[at] - (-pads[rank + at]).max(0))
-        .collect();
+    if pads.len() != 2 * rank {
+        return Err(format!("{} pads for {rank} dimensions", pads.len()));
+    }
+    let taken: Vec<i64> = pads.iter().map(|pad| pad.saturating_neg().max(0)).collect();
+    let starts = taken[..rank].to_vec();
+    let size = |(at, dim): (usize, &i64)| {
+        let size = dim.checked_sub(taken[at])?.checked_sub(taken[rank + at])?;
+        (size >= 0).then_some(size)
+    };
+    let sizes: Option<Vec<i64>> = dims.iter().enumerate().map(size).collect();
+    let sizes = sizes.ok_or_else(|| format!("the pads {pads:?} take more than {dims:?} has"))?;
     let (starts, sizes) = (node.int_list(&starts), node.int_list(&sizes));
     let cropped = node.add("Slice", &[x, &starts, &sizes], Attrs::new())?;
     let rest: Vec<i64> = pads.iter().map(|pad| (*pad).max(0)).collect();
@@ -247,7 +303,9 @@ fn center_crop_pad(node: &mut Conversion<'_>) -> Converted {
     let mut pads = vec![0; 2 * dims.len()];
     for (axis_index, target) in axes.iter().zip(&targets) {
         let axis_index = axis(*axis_index, dims.len())?;
-        let missing = target - dims[axis_index];
+        let missing = target
+            .checked_sub(dims[axis_index])
+            .ok_or_else(|| format!("its target {target} is no size"))?;
         let before = missing.div_euclid(2);
         let before = if missing < 0 { -((-missing) / 2) } else { before };
         pads[axis_index] = before;
@@ -290,9 +348,34 @@ fn center_by_run(node: &mut Conversion<'_>, x: &Value, targets: &Value, axes: &[
 fn reshape(node: &mut Conversion<'_>) -> Converted {
     let (x, sizes) = (node.input(0)?, node.input(1)?);
     let keeps_zero = node.int("allowzero", 0) != 0;
+    let mut reshaped = reshape_as(node, &x, &sizes, keeps_zero)?;
+    let listed = match (sizes.partial_ints(), sizes.dims()) {
+        (Some(listed), _) => listed,
+        (None, Some(&[count])) => vec![None; usize::try_from(count).unwrap_or_default()],
+        (None, _) => return Ok(vec![reshaped]),
+    };
+    let dims: Vec<i64> = (listed.iter().enumerate())
+        .map(|(at, size)| match size {
+            Some(0) if !keeps_zero => x.dims().and_then(|have| have.get(at)).copied().unwrap_or(-1),
+            Some(size) => *size,
+            None => -1,
+        })
+        .collect();
+    if sizes.ints().is_some() || sizes.dims().is_some_and(|dims| dims.iter().all(|dim| *dim >= 0)) {
+        node.learn_dims(&mut reshaped, &dims);
+    }
+    Ok(vec![reshaped])
+}
+
+fn reshape_as(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    sizes: &Value,
+    keeps_zero: bool,
+) -> Result<Value, String> {
     let known = sizes.ints();
     if keeps_zero || known.as_ref().is_some_and(|dims| !dims.contains(&0)) {
-        return Ok(vec![node.add("Reshape", &[&x, &sizes], Attrs::new())?]);
+        return node.add("Reshape", &[x, sizes], Attrs::new());
     }
     if let (Some(mut dims), Some(have)) = (known, x.dims()) {
         let mut is_known = true;
@@ -304,15 +387,17 @@ fn reshape(node: &mut Conversion<'_>) -> Converted {
         }
         let open = dims.iter().filter(|dim| **dim < 0).count();
         if is_known || open == 1 {
-            return Ok(vec![reshape_to(node, &x, &dims)?]);
+            return reshape_to(node, x, &dims);
         }
     }
-    let Some(&[count]) = sizes.dims() else {
+    let Some(count) =
+        sizes.dims().and_then(|dims| dims.first().copied()).filter(|count| *count >= 0)
+    else {
         return Err("the number of sizes is not known".to_owned());
     };
-    let rank = node.rank(&x)? as i64;
+    let rank = node.rank(x)? as i64;
     let int64 = DType::Int64 as i64;
-    let mut have = node.add("Shape", &[&x], attrs([("dtype", int64.into())]))?;
+    let mut have = node.add("Shape", &[x], attrs([("dtype", int64.into())]))?;
     if rank > count {
         let (start, length) = (node.int_list(&[0]), node.int_list(&[count]));
         have = node.add("Slice", &[&have, &start, &length], Attrs::new())?;
@@ -322,10 +407,10 @@ fn reshape(node: &mut Conversion<'_>) -> Converted {
         have = node.add("ConcatD", &[&have, &ones], join)?;
     }
     let zero = node.scalar(sizes.dtype(), 0.0)?;
-    let is_zero = node.add("Equal", &[&sizes, &zero], Attrs::new())?;
+    let is_zero = node.add("Equal", &[sizes, &zero], Attrs::new())?;
     let have = node.cast(&have, sizes.dtype())?;
-    let chosen = node.add("SelectV2", &[&is_zero, &have, &sizes], Attrs::new())?;
-    Ok(vec![node.add("Reshape", &[&x, &chosen], Attrs::new())?])
+    let chosen = node.add("SelectV2", &[&is_zero, &have, sizes], Attrs::new())?;
+    node.add("Reshape", &[x, &chosen], Attrs::new())
 }
 
 /// Bounds are attributes before version 10, else inputs.
@@ -343,7 +428,22 @@ fn slice(node: &mut Conversion<'_>) -> Converted {
     let (starts, ends) = (node.input(1)?, node.input(2)?);
     let (axes, steps) = (node.optional(3), node.optional(4));
     let inputs = [Some(&x), Some(&starts), Some(&ends), axes.as_ref(), steps.as_ref()];
-    node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)
+    let mut part = node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)?.remove(0);
+    if let Some(dims) = x.dims() {
+        // Those of other axes stay.
+        let mut dims = dims.to_vec();
+        match axes.as_ref().map(Value::ints) {
+            Some(Some(axes)) => {
+                for one in axes {
+                    let at = axis(one, dims.len())?;
+                    dims[at] = -1;
+                }
+            }
+            _ => dims.fill(-1),
+        }
+        node.learn_dims(&mut part, &dims);
+    }
+    Ok(vec![part])
 }
 
 /// Parts of a split that a model need not name.
@@ -484,7 +584,11 @@ fn unsqueeze(node: &mut Conversion<'_>) -> Converted {
 
 fn tile(node: &mut Conversion<'_>) -> Converted {
     let (x, repeats) = (node.input(0)?, node.input(1)?);
-    Ok(vec![node.add("Tile", &[&x, &repeats], Attrs::new())?])
+    let mut tiled = node.add("Tile", &[&x, &repeats], Attrs::new())?;
+    if let Some(rank) = x.rank() {
+        node.learn_dims(&mut tiled, &vec![-1; rank]);
+    }
+    Ok(vec![tiled])
 }
 
 /// Without an order the axes are reversed.

@@ -1,6 +1,8 @@
 //! Fourier transforms and windows. A transform is a product with a table of its angles, which is computed once.
 
 use super::Converters;
+use super::expression::int_scalar;
+use super::transform::{TransformByRun, exchange_axes, frames};
 use crate::ir::{Attrs, Constant, Desc};
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs, axis, element};
@@ -152,6 +154,10 @@ impl Transform {
 fn dft(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let rank = node.rank(&x)?;
+    let is_known = |at: usize| node.optional(at).is_none_or(|value| value.ints().is_some());
+    if !is_known(1) || !is_known(2) || node.known_dims(&x, "its input").is_err() {
+        return dft_by_run(node, &x);
+    }
     let along = match (node.opset < 20, node.optional(2)) {
         (true, _) => node.int("axis", 1),
         (false, None) => -2,
@@ -185,9 +191,48 @@ fn dft(node: &mut Conversion<'_>) -> Converted {
     Ok(vec![turn(node, &made)?])
 }
 
+/// The same where a run brings the axis, the length or sizes.
+fn dft_by_run(node: &mut Conversion<'_>, x: &Value) -> Converted {
+    let transform = TransformByRun {
+        length: match node.optional(1) {
+            Some(length) => Some(int_scalar(node, &length)?),
+            None => None,
+        },
+        is_inverse: node.int("inverse", 0) != 0,
+        is_onesided: node.int("onesided", 0) != 0,
+    };
+    let along = match (node.opset < 20, node.optional(2)) {
+        (true, _) => node.int_list(&[node.int("axis", 1)]),
+        (false, None) => node.int_list(&[-2]),
+        (false, Some(along)) => along,
+    };
+    let turned = exchange_axes(node, x, &along)?;
+    let made = transform.apply(node, &turned)?;
+    Ok(vec![exchange_axes(node, &made, &along)?])
+}
+
+/// Frames whose step, length or signal's sizes a run brings.
+fn stft_by_run(node: &mut Conversion<'_>, x: &Value) -> Converted {
+    let (step, window) = (node.input(1)?, node.optional(2));
+    let step = int_scalar(node, &step)?;
+    let length = match (node.optional(3), &window) {
+        (Some(length), _) => int_scalar(node, &length)?,
+        (None, Some(window)) => super::expression::size_at(node, window, 0)?,
+        (None, None) => return Err("neither a window nor a frame_length is there".to_owned()),
+    };
+    let cut = frames(node, x, &step, &length, window.as_ref())?;
+    let is_onesided = node.int("onesided", 1) != 0;
+    let transform = TransformByRun { length: Some(length), is_inverse: false, is_onesided };
+    Ok(vec![transform.apply(node, &cut)?])
+}
+
 /// Transforms of frames that overlap, each weighted by a window.
 fn stft(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
+    let is_known = |at: usize| node.optional(at).is_none_or(|value| value.ints().is_some());
+    if !is_known(1) || !is_known(3) || node.known_dims(&x, "its signal").is_err() {
+        return stft_by_run(node, &x);
+    }
     let step = *node.known_ints(1, "frame_step")?.first().ok_or("the frame step is empty")?;
     let window = node.optional(2);
     let length = match (node.optional(3), &window) {

@@ -106,6 +106,7 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
     let (x, w) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
     let (x, w) = (x.with_layout(format.image(*x)), w.with_layout(format.weights(*w)));
     let small = out.with_layout(format.image(*out));
+    let windows = windows.with_implied_groups(&x, &w);
     let tensors = ConvolutionTensors { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
     windows.check(call, &tensors, false)?;
     let groups = windows.groups;
@@ -115,17 +116,7 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
         w.with_layout(weights_by_groups(*w, groups)),
         small.with_layout(by_groups(*small, groups)),
     );
-    let convolution = ConvolutionPlan::forward(call, &windows, grouped, bias);
-    plan_alone(call, convolution)
-}
-
-/// The plan of a convolution alone.
-fn plan_alone(call: &mut Call<'_>, convolution: ConvolutionPlan) -> Result<Plan> {
-    call.plan(move |memory| {
-        convolution.prepare(memory);
-        convolution.run(memory);
-        Ok(())
-    })
+    ConvolutionPlan::forward(call, &windows, grouped, bias).plan(call)
 }
 
 /// The bias, by groups.
@@ -166,8 +157,7 @@ fn transposed_convolution(call: &mut Call<'_>, small_at: usize, weights_at: usiz
         w.with_layout(weights_by_groups(*w, groups)),
         large.with_layout(by_groups(*large, groups)),
     );
-    let convolution = ConvolutionPlan::transposed(call, &windows, grouped, bias);
-    plan_alone(call, convolution)
+    ConvolutionPlan::transposed(call, &windows, grouped, bias).plan(call)
 }
 
 /// The sizes of the larger side: those that the first input states, or, where they are all 0, those that follow.
@@ -226,6 +216,7 @@ pub fn filter_gradient(call: &mut Call<'_>) -> Result<Plan> {
 pub fn convolution_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (windows, format) = windows(call)?;
     let (x, w) = (format.image(call.layout(0)?), format.weights(call.layout(1)?));
+    let windows = windows.with_implied_groups(&x, &w);
     let dims = windows.other_sizes(call, (0, &x), (1, &w), false)?;
     Ok(vec![Layout::contiguous(x.dtype, &format.ordered(dims))])
 }

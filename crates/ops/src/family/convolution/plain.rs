@@ -110,11 +110,7 @@ fn plan_convolution(
         true => ConvolutionPlan::transposed(call, windows, grouped, bias),
         false => ConvolutionPlan::forward(call, windows, grouped, bias),
     };
-    call.plan(move |memory| {
-        convolution.prepare(memory);
-        convolution.run(memory);
-        Ok(())
-    })
+    convolution.plan(call)
 }
 
 /// How many axes a tensor has besides samples and channels: 1 to 3.

@@ -2,13 +2,15 @@
 
 use super::window::{Windows, grouped, with_three_axes};
 use crate::call::Call;
+use crate::error::Result;
 use crate::family::inputs::UnaliasedInput;
 use crate::family::reduction_plan::{Axes, ReductionPlan, single_result};
-use crate::plan::{Memory, Operand, Scratch};
+use crate::plan::{Memory, Operand, Plan, Scratch};
 use cairn_tensor::kernels::conv as kernel;
 use cairn_tensor::kernels::conv::Axis;
 use cairn_tensor::kernels::fold;
-use cairn_tensor::{DType, Layout};
+use cairn_tensor::{DType, Layout, View};
+use std::sync::Arc;
 
 /// One convolution into an output, or into a part of it.
 struct Part {
@@ -112,6 +114,52 @@ impl ConvolutionPlan {
             }
         }
         ConvolutionPlan::new(call, (small, weights, large), bias, parts)
+    }
+
+    /// The plan that runs this, with the weights packed for those who keep them, where the kernel packs them.
+    pub fn plan(self, call: &mut Call<'_>) -> Result<Plan> {
+        let this = Arc::new(self);
+        let packed = this.packable();
+        let plan = {
+            let this = this.clone();
+            call.plan(move |memory| {
+                this.prepare(memory);
+                this.run(memory);
+                Ok(())
+            })?
+        };
+        let Some((weights, packed)) = packed else { return Ok(plan) };
+        // The scratch is the last part of the workspace.
+        let layout = Layout::contiguous(DType::Float, &[packed.scratch_size()]);
+        let scratch = Scratch { layout, start: this.scratch.start };
+        let workspace = scratch.start + layout.bytes();
+        let from = this.parts[0].weights;
+        let (dims, strides) = (from.dims(), from.strides());
+        let format = format!("weights {dims:?} {strides:?} {}", from.offset);
+        Ok(plan.with_packing(
+            &weights,
+            (packed.packed_size(), format),
+            move |parallel, bytes, into| {
+                packed.pack(parallel, View::of(bytes, from).expect("all its bytes"), into);
+            },
+            workspace,
+            move |memory, weights| {
+                this.source.prepare(memory);
+                let bias = this.bias.map(|bias| bias.view(memory));
+                let source = this.source.prepared(memory);
+                let out = memory.out(&this.out.with_layout(this.parts[0].out));
+                let scratch = memory.scratch(&scratch);
+                packed.convolve(memory.parallel, out, (source, weights, bias), scratch);
+                Ok(())
+            },
+        ))
+    }
+
+    /// The weights, if they can be packed.
+    fn packable(&self) -> Option<(Operand, kernel::PackedConvolution)> {
+        let [part] = &self.parts[..] else { return None };
+        let weights = self.weights.as_operand().filter(|_| !part.packs)?;
+        Some((weights, kernel::PackedConvolution::new(&part.out, &self.source, &part.axes)?))
     }
 
     /// Copies what has to be copied before anything is written.

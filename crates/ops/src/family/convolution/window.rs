@@ -197,6 +197,20 @@ pub struct ConvolutionTensors {
 }
 
 impl Windows {
+    /// With the groups that the channels of the larger side and of the weights imply, where one group was stated: callers
+    /// by name need not state more.
+    pub fn with_implied_groups(mut self, large: &Layout, weights: &Layout) -> Windows {
+        if let (1, &[_, channels, ..], &[_, per_group, ..]) =
+            (self.groups, large.dims(), weights.dims())
+        {
+            let groups = channels.checked_div(per_group).unwrap_or(1);
+            let fits =
+                groups * per_group == channels && (1..=MAX_GROUPS as usize).contains(&groups);
+            self.groups = if fits { groups } else { 1 };
+        }
+        self
+    }
+
     /// The size of the smaller side along an axis.
     fn small_size(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
         let (before, after) = self.padding[axis];

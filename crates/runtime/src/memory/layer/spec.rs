@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! spec   = "" | layer ("," layer)*          outermost first, at most 16
-//! layer  = "stats" | "guard" [":external"] | "limit:" size | "fault" (":" key "=" value)+
+//! layer  = "stats" | "guard" [":external"] | "limit:" size | "fault" (":" key "=" value)+ | "no-host-access"
 //! key    = "nth" | "every" | "p" | "seed" | "delay"
 //! ```
 //!
@@ -41,6 +41,8 @@ pub enum Choice {
     Limit(u64),
     /// Injected failures and delays.
     Fault(FaultSpec),
+    /// No layer: device memory that the program itself cannot touch ([`crate::memory::protected`]).
+    NoHostAccess,
 }
 
 /// What a fault layer does.
@@ -102,6 +104,11 @@ impl Spec {
         self.layers.is_empty()
     }
 
+    /// True if the program itself must not touch device memory.
+    pub fn is_protected(&self) -> bool {
+        self.layers.contains(&Choice::NoHostAccess)
+    }
+
     /// New layers, for the memory of a device.
     pub fn build(&self) -> Stack {
         Stack::new(self.build_over(MakerKind::Device).collect())
@@ -121,7 +128,7 @@ impl fmt::Display for Spec {
 }
 
 /// For errors: the layers that there are.
-const LAYERS: &str = "the layers are stats, guard, guard:external, limit:SIZE, fault:nth=N, fault:every=N, fault:p=P:seed=N, fault:delay=TIME";
+const LAYERS: &str = "the layers are stats, guard, guard:external, limit:SIZE, fault:nth=N, fault:every=N, fault:p=P:seed=N, fault:delay=TIME, no-host-access";
 /// For errors: the settings of a fault.
 const KEYS: &str =
     "a fault takes nth=N, every=N, p=P, p=P:seed=N or delay=TIME, such as fault:nth=3";
@@ -143,6 +150,8 @@ impl Choice {
             },
             ("limit", []) => Err(name.error("limit takes a size, such as limit:8gib")),
             ("limit", [_, more, ..]) => Err(more.error("limit takes one size, such as limit:8gib")),
+            ("no-host-access", []) => Ok(Choice::NoHostAccess),
+            ("no-host-access", [more, ..]) => Err(more.error("no-host-access takes no setting")),
             ("fault", []) => Err(name.error(KEYS)),
             ("fault", settings) => FaultSpec::parse(settings).map(Choice::Fault),
             ("", _) => Err(name.error(&format!("a layer is missing; {LAYERS}"))),
@@ -159,6 +168,7 @@ impl Choice {
             Choice::Limit(_) if below == MakerKind::Pinned => return None,
             Choice::Limit(bytes) => Box::new(Limit::new(*bytes)),
             Choice::Fault(spec) => Box::new(Fault::new(spec.clone())),
+            Choice::NoHostAccess => return None,
         })
     }
 }
@@ -171,6 +181,7 @@ impl fmt::Display for Choice {
             Choice::Guard { external: true } => f.write_str("guard:external"),
             Choice::Limit(bytes) => write!(f, "limit:{}", Size(*bytes)),
             Choice::Fault(fault) => fault.fmt(f),
+            Choice::NoHostAccess => f.write_str("no-host-access"),
         }
     }
 }

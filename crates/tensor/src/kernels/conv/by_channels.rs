@@ -128,7 +128,7 @@ impl Tiling {
     }
 
     /// Elements of all packed weights.
-    fn packed_size(&self) -> usize {
+    pub fn packed_size(&self) -> usize {
         self.groups * self.group_size()
     }
 
@@ -145,7 +145,12 @@ impl Tiling {
 
     /// Elements of scratch: packed weights, then a band of the source.
     pub fn scratch_size(&self) -> usize {
-        self.packed_size() + self.samples_at_once * self.copy_size(self.band.unwrap_or(1))
+        self.packed_size() + self.bands_size()
+    }
+
+    /// Elements of the bands of the source that are copied at a time.
+    pub fn bands_size(&self) -> usize {
+        self.samples_at_once * self.copy_size(self.band.unwrap_or(1))
     }
 
     /// Multiply-adds in all.
@@ -159,12 +164,23 @@ impl Tiling {
 pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: ViewMut<'_>) {
     let (packed, have) = elements(&scratch);
     assert!(tiling.scratch_size() <= have, "{have} elements of scratch are too few");
-    pack_weights(parallel, task, tiling, &scratch);
+    pack_weights(parallel, &task.weights, tiling, &scratch);
+    convolve_packed(parallel, task, tiling, packed, packed.wrapping_add(tiling.packed_size()));
+}
+
+/// As [`convolve`], with weights that were packed before, and room for [`Tiling::bands_size`] elements.
+pub fn convolve_packed(
+    parallel: &dyn Parallel,
+    task: &Task<'_>,
+    tiling: &Tiling,
+    packed: *mut f32,
+    bands: *mut f32,
+) {
     let [samples, depth, height, _] = tiling.positions;
     let band = tiling.band.unwrap_or(height);
     // In place, taps have the source's strides; a copy is by input channel, tap along the first axis, line and position.
     let in_place = tiling.band.is_none();
-    let copy = Address(packed.wrapping_add(tiling.packed_size()));
+    let copy = Address(bands);
     let sample_chunks = samples.div_ceil(tiling.samples_at_once);
     for unit in 0..sample_chunks * tiling.groups * depth * height.div_ceil(band) {
         let (start, rest) = (unit % height.div_ceil(band) * band, unit / height.div_ceil(band));
@@ -348,9 +364,14 @@ fn copy_plane(
 }
 
 /// Packs the weights of all groups.
-fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: &ViewMut<'_>) {
+pub fn pack_weights(
+    parallel: &dyn Parallel,
+    weights: &View<'_>,
+    tiling: &Tiling,
+    scratch: &ViewMut<'_>,
+) {
     let into = Address(elements(scratch).0);
-    let (strides, depth, taps) = (task.weights.strides(), tiling.depth(), taps(&tiling.axes));
+    let (strides, depth, taps) = (weights.strides(), tiling.depth(), taps(&tiling.axes));
     // One line of weights for each output channel, or one for each pair of channels.
     let (lines, length) = match strides[2] == taps as isize || tiling.inputs == 1 {
         true => (1, depth),
@@ -362,7 +383,7 @@ fn pack_weights(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scrat
             let (group, block) = (at / tiling.blocks(), at % tiling.blocks());
             let channel = block * BLOCK;
             let offset = group as isize * strides[0] + channel as isize * strides[1];
-            let from = task.weights.first().cast::<f32>().wrapping_offset(offset);
+            let from = weights.first().cast::<f32>().wrapping_offset(offset);
             let to = into.at((group * tiling.group_size() + channel * depth) as isize);
             let (channels, padded_channels) =
                 ((tiling.outputs - channel).min(BLOCK), tiling.padded_channels(block));

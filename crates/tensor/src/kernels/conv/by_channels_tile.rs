@@ -146,6 +146,7 @@ impl Target<'_> {
 mod avx512 {
     use super::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
     use crate::kernels::conv::is_aligned_f32;
+    use crate::kernels::prefetch::prefetch_line;
     use crate::kernels::strip::store;
     use std::arch::x86_64::{
         __m512, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
@@ -153,20 +154,27 @@ mod avx512 {
         _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd,
         _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
     };
+    use std::mem::MaybeUninit;
 
     /// Computes a few positions from `first` on, and stores them.
     #[target_feature(enable = "avx512f")]
     pub unsafe fn convolve(tile: &Tile<'_>, first: usize, count: usize, target: &Target<'_>) {
-        let mut sums: Sums = [[0.0; BLOCK]; WIDTH];
+        // Not cleared: as many lines are written as are read.
+        let mut sums = MaybeUninit::<Sums>::uninit();
+        let sums = sums.as_mut_ptr().cast::<[f32; BLOCK]>();
         let source = tile.source.wrapping_add(first * tile.step);
         macro_rules! by_count {
             ($vectors:literal, $step:literal: $($count:literal)*) => {
                 match count {
-                    $($count => tile_of::<$count, $vectors, $step>(tile, source, &mut sums),)*
+                    $($count => {
+                        tile_of::<$count, $vectors, $step>(tile, source, sums);
+                        put::<$count>(sums, first, target);
+                    })*
                     _ => unreachable!("at most {MAX_POSITIONS} positions"),
                 }
             };
         }
+        prefetch_target(first, count, target);
         // SAFETY: as the caller guarantees.
         unsafe {
             match (tile.padded_channels / WIDTH, tile.step) {
@@ -175,7 +183,18 @@ mod avx512 {
                 (_, 1) => by_count!(2, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                 (_, _) => by_count!(2, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
             }
-            put(&sums, first, count, target);
+        }
+    }
+
+    /// Asks for the cache lines that the sums of these positions go to, so that they are there when the products are summed.
+    fn prefetch_target(first: usize, count: usize, target: &Target<'_>) {
+        let (out, strides) = (target.out, target.out.strides());
+        let item = out.item() as isize;
+        let last = target.offset + (first + count - 1) as isize * strides[5];
+        let mut to = out.first_mut().wrapping_offset(last * item);
+        for _ in 0..target.channels {
+            prefetch_line(to);
+            to = to.wrapping_offset(strides[2] * item);
         }
     }
 
@@ -265,7 +284,7 @@ mod avx512 {
     unsafe fn tile_of<const P: usize, const N: usize, const STEP: usize>(
         tile: &Tile<'_>,
         source: *const f32,
-        into: &mut Sums,
+        into: *mut [f32; BLOCK],
     ) {
         let mut sums = [[_mm512_setzero_ps(); N]; P];
         let mut weights = tile.weights;
@@ -290,36 +309,48 @@ mod avx512 {
             }
             channel = channel.wrapping_offset(tile.channel);
         }
-        for (sums, into) in sums.iter().zip(into) {
+        for p in 0..P {
             for n in 0..N {
-                // SAFETY: a line has two vectors.
-                unsafe { _mm512_storeu_ps(into.as_mut_ptr().add(n * WIDTH), sums[n]) };
+                // SAFETY: there are lines for all positions, of two vectors each.
+                unsafe { _mm512_storeu_ps(into.add(p).cast::<f32>().add(n * WIDTH), sums[p][n]) };
             }
         }
     }
 
-    /// Adds the bias, and stores channel by channel.
+    /// Adds the bias to the sums of `P` positions, and stores channel by channel.
     #[target_feature(enable = "avx512f")]
-    unsafe fn put(sums: &Sums, first: usize, count: usize, target: &Target<'_>) {
+    unsafe fn put<const P: usize>(sums: *const [f32; BLOCK], first: usize, target: &Target<'_>) {
         let (out, strides) = (target.out, target.out.strides());
         let stores_directly = is_aligned_f32(out) && strides[5] == 1;
-        let mask = ((1u32 << count) - 1) as u16;
+        let mask = ((1u32 << P) - 1) as u16;
         for from in (0..target.channels).step_by(WIDTH) {
             let mut rows = [_mm512_setzero_ps(); WIDTH];
-            // SAFETY: a line of sums has two vectors, and so has the bias.
+            // SAFETY: `tile_of` wrote the vector of these channels for each position, and the bias has two.
             unsafe {
-                for (row, sums) in rows.iter_mut().zip(sums).take(count) {
-                    *row = _mm512_loadu_ps(sums.as_ptr().add(from));
+                for p in 0..P {
+                    rows[p] = _mm512_loadu_ps(sums.add(p).cast::<f32>().add(from));
                 }
                 if let Some(bias) = &target.bias {
                     let bias = _mm512_loadu_ps(bias.as_ptr().add(from));
-                    rows.iter_mut().for_each(|row| *row = _mm512_add_ps(*row, bias));
+                    for p in 0..P {
+                        rows[p] = _mm512_add_ps(rows[p], bias);
+                    }
                 }
             }
             let lines = transposed(rows);
+            let offset = target.offset + from as isize * strides[2] + first as isize * strides[5];
+            if stores_directly && target.channels - from >= WIDTH {
+                // As below, in as many steps as there are vectors: they stay in registers.
+                let mut to = out.first_mut().cast::<f32>().wrapping_offset(offset);
+                for at in 0..WIDTH {
+                    // SAFETY: the elements belong to the output and to this thread alone.
+                    unsafe { _mm512_mask_storeu_ps(to, mask, lines[at]) };
+                    to = to.wrapping_offset(strides[2]);
+                }
+                continue;
+            }
             for (at, line) in lines.iter().enumerate().take(target.channels - from) {
-                let offset =
-                    target.offset + (from + at) as isize * strides[2] + first as isize * strides[5];
+                let offset = offset + at as isize * strides[2];
                 // SAFETY: the elements belong to the output and to this thread alone.
                 unsafe {
                     let to = out.first_mut().offset(offset * out.item() as isize);
@@ -329,7 +360,7 @@ mod avx512 {
                     }
                     let mut buffer = [0f32; WIDTH];
                     _mm512_storeu_ps(buffer.as_mut_ptr(), *line);
-                    store(out.dtype(), to, strides[5], &buffer[..count]);
+                    store(out.dtype(), to, strides[5], &buffer[..P]);
                 }
             }
         }

@@ -159,6 +159,74 @@ pub fn convolve(
     }
 }
 
+/// A convolution whose weights can be packed before: see [`convolve`].
+#[derive(Clone, Copy, Debug)]
+pub struct PackedConvolution {
+    out: Layout,
+    source: Layout,
+    axes: [Axis; 3],
+}
+
+impl PackedConvolution {
+    /// The convolution of tensors of these layouts, if its kernel packs weights; [`takes_weights`] holds for them.
+    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<PackedConvolution> {
+        if out.count() == 0 {
+            return None;
+        }
+        let (out, source, axes) = with_flat_axes(*out, *source, *axes);
+        let is_direct = direct::planes(&out, &source, &axes).is_some();
+        let packed = PackedConvolution { out, source, axes };
+        let tiling = by_channels::Tiling::new(&out, &source, &axes).filter(|_| !is_direct)?;
+        (tiling.packed_size() > 0).then_some(packed)
+    }
+
+    fn tiling(&self) -> by_channels::Tiling {
+        by_channels::Tiling::new(&self.out, &self.source, &self.axes).expect("as it was made")
+    }
+
+    /// Elements of the packed weights.
+    pub fn packed_size(&self) -> usize {
+        self.tiling().packed_size()
+    }
+
+    /// How many elements of `f32` [`PackedConvolution::convolve`] needs as scratch.
+    pub fn scratch_size(&self) -> usize {
+        self.tiling().bands_size()
+    }
+
+    /// Packs weights, aligned to whole elements, into [`PackedConvolution::packed_size`] elements.
+    pub fn pack(&self, parallel: &dyn Parallel, weights: View<'_>, into: ViewMut<'_>) {
+        let (tiling, (_, have)) = (self.tiling(), elements(&into));
+        assert!(tiling.packed_size() <= have, "{have} elements are too few for the weights");
+        assert!(is_aligned_f32(&weights), "weights of f32");
+        by_channels::pack_weights(parallel, &weights, &tiling, &into);
+    }
+
+    /// As [`convolve`], with packed weights.
+    pub fn convolve(
+        &self,
+        parallel: &dyn Parallel,
+        out: ViewMut<'_>,
+        (source, packed, bias): (View<'_>, View<'_>, Option<View<'_>>),
+        scratch: ViewMut<'_>,
+    ) {
+        let (tiling, message) = (self.tiling(), "the same elements");
+        // A workspace without bytes has no address.
+        let (bands, room) = match scratch.count() {
+            0 => (std::ptr::null_mut(), 0),
+            _ => elements(&scratch),
+        };
+        let is_packed = is_aligned_f32(&packed) && packed.is_contiguous();
+        assert!(is_packed && tiling.packed_size() <= packed.count(), "packed weights");
+        assert!(tiling.bands_size() <= room, "{room} elements of scratch are too few");
+        let out = out.with_layout(self.out.from_offset(0)).expect(message);
+        let source = source.with_layout(self.source.from_offset(0)).expect(message);
+        let task = Task { out, source, weights: source, bias, axes: self.axes };
+        let packed = packed.first().cast::<f32>().cast_mut();
+        by_channels::convolve_packed(parallel, &task, &tiling, packed, bands);
+    }
+}
+
 /// How many elements of `f32` [`weights_gradient`] needs as scratch, for tensors of these layouts.
 pub fn weights_gradient_scratch_size(
     out: &Layout,

@@ -2,14 +2,17 @@
 //!
 //! Matrices of `f32` or `f64` alone go to `gemm` as they are. Half and mixed types pass through panels of
 //! `f32` in the workspace ([`panels`]); a vector is read once, as fast as memory gives it ([`vector`]);
-//! integers, and reals that are not aligned, take plain loops ([`plain`]).
+//! integers, and reals that are not aligned, take plain loops ([`plain`]). A right side that stays the same for many
+//! products is packed once ([`PackedProduct`]).
 
 mod direct;
+mod packed;
 mod pairs;
 mod panels;
 mod plain;
 mod vector;
 
+pub use packed::PackedProduct;
 pub use panels::{Panels, panels};
 pub use vector::dot;
 pub(crate) use vector::dot_strips;

@@ -212,7 +212,7 @@ fn gcd(mut a: i128, mut b: i128) -> i128 {
     a
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

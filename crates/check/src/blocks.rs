@@ -1,0 +1,133 @@
+//! What memory there is: allocations, and blocks inside of them.
+
+use cairn_record::Site;
+use cairn_record::StreamIndex;
+use cairn_record::entry::{MemoryKind, Owner, Purpose};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// How many blocks that were freed are remembered, to explain accesses to them.
+const MAX_RETIRED: usize = 1 << 16;
+
+/// A block while it is out, and after.
+#[derive(Debug)]
+pub struct Block {
+    /// Which memory.
+    pub kind: MemoryKind,
+    /// First byte.
+    pub address: usize,
+    /// Bytes.
+    pub bytes: u64,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Whom it is for.
+    pub owner: Owner,
+    /// The stream it is used on.
+    pub stream: Option<StreamIndex>,
+    /// Who asked for it.
+    pub site: Site,
+    /// When.
+    pub time_ns: u64,
+}
+
+impl Block {
+    /// One past its last byte.
+    pub fn end(&self) -> usize {
+        self.address.saturating_add(self.bytes as usize)
+    }
+
+    /// Whether it shares a byte with these.
+    pub fn overlaps(&self, start: usize, end: usize) -> bool {
+        self.address < end && start < self.end()
+    }
+}
+
+/// A block that was given back.
+#[derive(Debug)]
+pub struct Retired {
+    /// The block.
+    pub block: Rc<Block>,
+    /// Who gave it back.
+    pub site: Site,
+    /// The thread that did.
+    pub thread: u64,
+    /// When.
+    pub time_ns: u64,
+}
+
+/// Blocks of one level, which do not overlap.
+#[derive(Default)]
+pub struct Blocks {
+    live: BTreeMap<usize, Rc<Block>>,
+    retired: BTreeMap<usize, Rc<Retired>>,
+    order: VecDeque<Rc<Retired>>,
+}
+
+impl Blocks {
+    /// A block was made. What was retired there is forgotten.
+    pub fn insert(&mut self, block: Rc<Block>) {
+        self.forget_retired(block.address, block.end());
+        self.live.insert(block.address, block);
+    }
+
+    /// A block was given back; `None` where none begins there.
+    pub fn remove(
+        &mut self,
+        address: usize,
+        site: Site,
+        thread: u64,
+        time_ns: u64,
+    ) -> Option<Rc<Block>> {
+        let block = self.live.remove(&address)?;
+        let retired = Rc::new(Retired { block: block.clone(), site, thread, time_ns });
+        self.order.push_back(retired.clone());
+        self.retired.insert(address, retired);
+        if self.order.len() > MAX_RETIRED
+            && let Some(oldest) = self.order.pop_front()
+            && self.retired.get(&oldest.block.address).is_some_and(|it| Rc::ptr_eq(it, &oldest))
+        {
+            self.retired.remove(&oldest.block.address);
+        }
+        Some(block)
+    }
+
+    fn forget_retired(&mut self, start: usize, end: usize) {
+        let inside: Vec<usize> = overlapping(&self.retired, start, end, |it| it.block.end())
+            .map(|it| it.block.address)
+            .collect();
+        inside.iter().for_each(|address| _ = self.retired.remove(address));
+    }
+
+    /// The live blocks that share a byte with these.
+    pub fn overlapping(&self, start: usize, end: usize) -> impl Iterator<Item = &Rc<Block>> {
+        overlapping(&self.live, start, end, |block| block.end())
+    }
+
+    /// The live block that has this byte.
+    pub fn at(&self, address: usize) -> Option<&Rc<Block>> {
+        self.overlapping(address, address.saturating_add(1)).next()
+    }
+
+    /// The blocks that were given back, have not been made again, and share a byte with these.
+    pub fn retired(&self, start: usize, end: usize) -> impl Iterator<Item = &Rc<Retired>> {
+        overlapping(&self.retired, start, end, |it| it.block.end())
+    }
+
+    /// Every live block, by address.
+    pub fn live(&self) -> impl Iterator<Item = &Rc<Block>> {
+        self.live.values()
+    }
+}
+
+/// The values of a map by first byte that share a byte with these; values do not overlap.
+fn overlapping<'a, T>(
+    map: &'a BTreeMap<usize, T>,
+    start: usize,
+    end: usize,
+    end_of: impl Fn(&T) -> usize + 'a,
+) -> impl Iterator<Item = &'a T> {
+    let before = map.range(..start).next_back().map(|(_, value)| value);
+    let first = before.filter(move |value| end_of(value) > start);
+    let rest = (start < end).then(|| map.range(start..end).map(|(_, value)| value));
+    first.into_iter().chain(rest.into_iter().flatten())
+}

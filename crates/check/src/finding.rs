@@ -1,0 +1,98 @@
+//! What rules find.
+
+use cairn_record::Site;
+use std::collections::HashMap;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing; never counts against the program.
+    Note,
+    /// The program broke a rule.
+    Error,
+}
+
+impl Severity {
+    /// Its word in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// A line of a finding that names a place of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What happened there, such as "stream 2, task 7: aclnnAdd writes 0x7f0000+4096".
+    pub text: String,
+    /// The call.
+    pub site: Site,
+}
+
+/// Something that a rule found, the first of its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule's id.
+    pub rule: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What happened, in one line.
+    pub title: String,
+    /// The clauses of the contract that it breaks, such as "GE-REG-5".
+    pub clauses: &'static [&'static str],
+    /// The places, in the order of time.
+    pub places: Vec<Place>,
+    /// What else is to be known, a line each.
+    pub facts: Vec<String>,
+    /// What to do.
+    pub help: String,
+    /// How many of the same kind there were: the same rule, with the same calls.
+    pub count: u64,
+    /// When the first one happened.
+    pub time_ns: u64,
+}
+
+/// The findings of a run. Those with the same rule and the same calls are counted, and the first is kept.
+#[derive(Debug, Default)]
+pub struct Findings {
+    list: Vec<Finding>,
+    index: HashMap<Key, usize>,
+}
+
+/// What findings of one kind have in common.
+type Key = (&'static str, Vec<(String, u32)>, String);
+
+impl Findings {
+    /// Adds a finding, or counts it. `kind` tells findings with the same calls apart.
+    pub fn add(&mut self, kind: &str, finding: Finding) {
+        let calls = (finding.places.iter())
+            .map(|place| (place.site.entry.to_string(), place.site.stack))
+            .collect();
+        let key = (finding.rule, calls, kind.to_owned());
+        match self.index.get(&key) {
+            Some(at) => self.list[*at].count += finding.count,
+            None => {
+                self.index.insert(key, self.list.len());
+                self.list.push(finding);
+            }
+        }
+    }
+
+    /// The findings, in the order of time.
+    pub fn list(&self) -> &[Finding] {
+        &self.list
+    }
+
+    /// Keeps those for which `keep` is true.
+    pub fn retain(&mut self, keep: impl FnMut(&Finding) -> bool) {
+        self.list.retain(keep);
+        self.index.clear();
+    }
+
+    /// How many kinds of errors there are.
+    pub fn errors(&self) -> usize {
+        self.list.iter().filter(|finding| finding.severity == Severity::Error).count()
+    }
+}

@@ -1,0 +1,88 @@
+//! `leak`: what the program never gave back, by the call that made it.
+
+use super::{Rule, Tool};
+use crate::finding::{Finding, Findings, Place, Severity};
+use crate::moment::Moment;
+use crate::state::State;
+use cairn_record::Site;
+use cairn_record::entry::{MemoryKind, Purpose};
+use std::collections::BTreeMap;
+
+/// The rule.
+pub const RULE: Rule = Rule { id: "leak", tool: Tool::Leak, check };
+
+/// Things of one kind that one call made.
+#[derive(Default)]
+struct Group {
+    count: u64,
+    bytes: u64,
+    time_ns: u64,
+}
+
+fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
+    if !matches!(moment, Moment::End) {
+        return;
+    }
+    let mut groups: BTreeMap<(String, String, u64, u32), Group> = BTreeMap::new();
+    let mut add = |what: &str, site: &Site, bytes: u64, time_ns: u64| {
+        let key = (what.to_owned(), site.entry.to_string(), site.thread, site.stack);
+        let group = groups.entry(key).or_default();
+        if group.count == 0 {
+            group.time_ns = time_ns;
+        }
+        group.count += 1;
+        group.bytes += bytes;
+    };
+    let blocks =
+        state.allocations.live().chain(state.pool_blocks.live()).chain(state.user_blocks.live());
+    for block in blocks {
+        let what = match block.kind {
+            MemoryKind::Device(_) => "device memory",
+            MemoryKind::Pinned => "pinned host memory",
+            MemoryKind::Registered => "registered host memory",
+            MemoryKind::PoolBlock { .. } => "memory of a pool",
+            MemoryKind::External { .. } => "a block of a user's allocator",
+            MemoryKind::PoolSegment { .. } => continue,
+        };
+        // Memory of a graph that is still loaded is the graph's.
+        let is_own = matches!(block.purpose, Purpose::User | Purpose::Output);
+        if is_own && !block.site.entry.is_empty() {
+            add(what, &block.site, block.bytes, block.time_ns);
+        }
+    }
+    for object in state.objects.values() {
+        // Streams have entries of their own, which leave out those of the engine.
+        if &*object.kind != "stream" && &*object.kind != "context" && !object.site.entry.is_empty()
+        {
+            add(&object.kind, &object.site, 0, object.time_ns);
+        }
+    }
+    for site in state.streams.values().filter(|site| site.entry.starts_with("aclrtCreateStream")) {
+        add("stream", site, 0, 0);
+    }
+    for graph in state.graphs.values().filter(|graph| graph.unloaded.is_none()) {
+        add("a loaded graph", &graph.site, 0, 0);
+    }
+    for ((what, entry, thread, stack), group) in groups {
+        let bytes =
+            if group.bytes > 0 { format!(", {} bytes", group.bytes) } else { String::new() };
+        let is_descriptor = what == "allocator descriptor";
+        findings.add(
+            &what,
+            Finding {
+                rule: RULE.id,
+                severity: Severity::Error,
+                title: format!("never given back: {what}, {} in all{bytes}", group.count),
+                clauses: if is_descriptor { &["ACL-REG-3"] } else { &[] },
+                places: vec![Place {
+                    text: format!("thread {thread}: made in {entry}"),
+                    site: Site { entry: entry.into(), thread, stack },
+                }],
+                facts: Vec::new(),
+                help: "free or destroy it before the program ends".into(),
+                count: group.count,
+                time_ns: group.time_ns,
+            },
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! The rules, a file each. A rule is a function from (state, moment) to findings.
+
+mod block_overrun;
+mod freed_while_pending;
+mod host_touch;
+mod late_registration;
+mod leak;
+mod model_on_two_streams;
+mod order;
+mod output_lifetime;
+mod overlapping_blocks;
+mod pool_on_two_streams;
+mod uninitialised;
+mod use_after_free;
+mod wrong_free;
+
+use crate::blocks::Block;
+use crate::finding::{Findings, Place};
+use crate::moment::{Moment, Touch};
+use crate::state::State;
+use cairn_record::Mode;
+
+/// A set of rules that is switched on and off as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// The clauses of the contract of users' allocators.
+    Contract,
+    /// Accesses that nothing orders.
+    Order,
+    /// Memory that is freed, overlaps or is too short.
+    Memory,
+    /// What is never given back.
+    Leak,
+    /// Reads of bytes that nobody wrote.
+    Init,
+}
+
+impl Tool {
+    /// Every tool.
+    pub const ALL: [Tool; 5] = [Tool::Contract, Tool::Order, Tool::Memory, Tool::Leak, Tool::Init];
+
+    /// Those that are on unless the user says otherwise.
+    pub const DEFAULT: [Tool; 3] = [Tool::Contract, Tool::Order, Tool::Memory];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Contract => "contract",
+            Tool::Order => "order",
+            Tool::Memory => "memory",
+            Tool::Leak => "leak",
+            Tool::Init => "init",
+        }
+    }
+}
+
+/// A rule.
+pub struct Rule {
+    /// Its id, in reports and suppressions; a section of `docs/check.md` has this name.
+    pub id: &'static str,
+    /// What it belongs to.
+    pub tool: Tool,
+    /// Looks at a moment, before the state has changed.
+    pub check: fn(&State, &Moment<'_>, &mut Findings),
+}
+
+/// Every rule.
+pub const ALL: [Rule; 14] = [
+    order::RULE,
+    pool_on_two_streams::RULE,
+    model_on_two_streams::RULE,
+    freed_while_pending::RULE,
+    freed_while_pending::POOL_RULE,
+    late_registration::RULE,
+    output_lifetime::RULE,
+    use_after_free::RULE,
+    wrong_free::RULE,
+    block_overrun::RULE,
+    overlapping_blocks::RULE,
+    host_touch::RULE,
+    leak::RULE,
+    uninitialised::RULE,
+];
+
+/// What an access does, as a verb with its bytes.
+fn describe_access(mode: Mode, start: usize, end: usize) -> String {
+    let verb = match mode {
+        Mode::Read => "reads",
+        Mode::Write => "writes",
+        Mode::ReadWrite => "reads and writes",
+    };
+    format!("{verb} {start:#x}+{}", end - start)
+}
+
+/// The place of a task's access.
+fn place_of(touch: &Touch) -> Place {
+    let (start, end) = touch.access.bounds();
+    let access = describe_access(touch.access.mode, start as usize, end as usize);
+    let task = &touch.task;
+    let step = match (&task.graph, &touch.step) {
+        (Some(graph), Some(step)) => format!(" ({graph}, node {step})"),
+        (Some(graph), None) => format!(" ({graph})"),
+        _ => String::new(),
+    };
+    let text = format!(
+        "stream {}, task {}: {}{step} {access}",
+        task.epoch.stream, task.epoch.seq, task.name
+    );
+    Place { text, site: task.site.clone() }
+}
+
+/// What a block is, for a line of facts.
+fn describe_block(block: &Block) -> String {
+    let mut text = format!("{:#x}+{} of {}", block.address, block.bytes, block.kind);
+    text += &format!(", for: {}", block.purpose.name());
+    if !block.owner.operator.is_empty() {
+        text += &format!(" of {}", block.owner.operator);
+    }
+    if let Some(graph) = block.owner.graph {
+        text += &format!(", graph {graph}");
+    }
+    text
+}
+
+/// The innermost block at an address, for a line of facts.
+fn block_fact(state: &State, address: usize) -> Option<String> {
+    let block = (state.user_blocks.at(address))
+        .or_else(|| state.pool_blocks.at(address))
+        .or_else(|| state.allocations.at(address))?;
+    let site = match block.site.entry.is_empty() {
+        true => String::new(),
+        false => format!(", allocated in {}", block.site.entry),
+    };
+    Some(format!("the bytes lie in the block {}{site}", describe_block(block)))
+}

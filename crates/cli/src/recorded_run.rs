@@ -1,0 +1,138 @@
+//! A program that runs with a record: `cairn record` and `cairn check` start it, and read what its processes wrote.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::ErrorKind,
+    os::unix::{fs::OpenOptionsExt, process::ExitStatusExt},
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, ExitStatus},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Result;
+use cairn_record::{
+    layout::{HEADER_BYTES, Header, HeaderError},
+    reader::Source,
+};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
+    iterator::Signals,
+};
+
+use crate::run;
+
+/// A program that ran, and the records that it and the processes it started wrote.
+pub struct RecordedRun {
+    output: PathBuf,
+    session: String,
+    status: ExitStatus,
+}
+
+impl RecordedRun {
+    /// Runs a program to its end with its record in `output`, an absolute path, and more variables. The inner error says why it
+    /// was not started.
+    pub fn run(
+        program: &[OsString],
+        output: PathBuf,
+        stacks: bool,
+        variables: &[(&str, String)],
+    ) -> Result<std::io::Result<RecordedRun>> {
+        let session = unique();
+        let mut command = run::command(program)?;
+        command.env("CAIRN_RECORD", &output).env("CAIRN_RECORD_SESSION", &session);
+        command.env("CAIRN_RECORD_STACKS", if stacks { "1" } else { "0" });
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let status = run_to_end(&mut command)?;
+        Ok(status.map(|status| RecordedRun { output, session, status }))
+    }
+
+    /// The records, in the order in which their processes began.
+    pub fn files(&self) -> Vec<(PathBuf, Header)> {
+        files_of_session(&self.output, &self.session)
+    }
+
+    /// The exit code of the program, or 128 and the number of the signal that ended it, as shells have it.
+    pub fn code(&self) -> u8 {
+        match self.status.code() {
+            Some(code) => code as u8,
+            None => 128u8.wrapping_add(self.status.signal().unwrap_or(0) as u8),
+        }
+    }
+
+    /// Ends as the program did: with its code, or by its signal.
+    pub fn end_like_program(&self) -> ExitCode {
+        if let Some(signal) = self.status.signal() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+        ExitCode::from(self.code())
+    }
+}
+
+/// A text that no other run has.
+pub fn unique() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{}-{}", std::process::id(), since.as_nanos())
+}
+
+/// The header of a file; an error if it is no plain file or cannot be read. Links are not followed.
+pub fn read_header(path: &Path) -> std::io::Result<Result<Header, HeaderError>> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is not a plain file"));
+    }
+    let file: File = fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
+    let mut bytes = vec![0; HEADER_BYTES];
+    let count = Source::read_at(&file, 0, &mut bytes)?;
+    Ok(Header::decode(&bytes[..count]))
+}
+
+/// So that a pipe that took the file's place blocks nobody.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// The record at `output` and those beside it with numbers appended, as far as they belong to the session.
+pub fn files_of_session(output: &Path, session: &str) -> Vec<(PathBuf, Header)> {
+    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_ours = |path: &PathBuf| {
+        let other = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        other.strip_prefix(&name).is_some_and(|rest| {
+            rest.is_empty()
+                || rest
+                    .strip_prefix('.')
+                    .is_some_and(|rest| rest.split('.').all(|part| part.parse::<u32>().is_ok()))
+        })
+    };
+    let entries = fs::read_dir(output.parent().unwrap_or(Path::new("/")));
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_ours);
+    let mut files: Vec<_> = paths
+        .filter_map(|path| {
+            let header = read_header(&path).ok()?.ok()?;
+            (header.session == session).then_some((path, header))
+        })
+        .collect();
+    files.sort_by(|a, b| (a.1.start_unix_ns, &a.0).cmp(&(b.1.start_unix_ns, &b.0)));
+    files
+}
+
+/// Runs the program. Signals of the terminal reach it by themselves; those that were sent to this process are passed on.
+fn run_to_end(command: &mut Command) -> Result<std::io::Result<ExitStatus>> {
+    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(error)),
+    };
+    let pid = rustix::process::Pid::from_raw(child.id() as i32);
+    let handle = signals.handle();
+    let forwarder = std::thread::spawn(move || {
+        for signal in signals.forever().filter(|signal| [SIGTERM, SIGHUP].contains(signal)) {
+            if let (Some(pid), Some(signal)) =
+                (pid, rustix::process::Signal::from_named_raw(signal))
+            {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        }
+    });
+    let status = child.wait();
+    handle.close();
+    let _ = forwarder.join();
+    Ok(status)
+}

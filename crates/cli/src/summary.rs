@@ -1,0 +1,40 @@
+//! `cairn summary`: what a record says about memory and time.
+
+mod blocks;
+mod counts;
+mod figures;
+mod json;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use cairn_record::Reader;
+
+use crate::show;
+
+/// What `cairn summary` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The record
+    file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the summary of a record.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let shown = || arguments.file.display().to_string();
+    let open =
+        || Reader::open(&arguments.file).map_err(|error| anyhow::anyhow!("{} {error}", shown()));
+    let summary = figures::summarize(open)?;
+    show(&match arguments.json {
+        true => json::render(&summary),
+        false => text::render(&summary),
+    });
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,241 @@
+//! The sink that writes a record ([`cairn_record`]): every event, as an entry in the segments of its thread.
+
+use super::event::Event;
+use super::file::{RecordFile, RecordSettings, SegmentWriter};
+use super::site::Site;
+use super::{Access, Kind, Sink, Stamp, stack};
+use crate::error::Result;
+use crate::memory::purpose::Owner;
+use crate::task::{Body, Task};
+use cairn_record::encode::Encoder;
+use cairn_record::entry::{self, Happening, TaskKind};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Writes everything that happens into a file. Threads share nothing but the file's growth.
+pub struct Recorder {
+    /// Tells this recorder from others of the process, for what threads keep of their own.
+    number: u64,
+    file: RecordFile,
+    /// The stacks up to this number are in the file.
+    written_stacks: AtomicU32,
+}
+
+/// What a thread keeps: the state of its chain, and memory to work in. It is never dropped, because a thread-local without
+/// a destructor can be used at any time; its segments lie in the file anyway.
+struct ThreadLog {
+    recorder: u64,
+    chain: u32,
+    next_ordinal: u32,
+    thread: u64,
+    segment: Option<SegmentWriter>,
+    encoder: Encoder,
+    bytes: Vec<u8>,
+    accesses: Vec<Access>,
+}
+
+std::thread_local! {
+    static LOG: Cell<Option<&'static RefCell<ThreadLog>>> = const { Cell::new(None) };
+}
+
+impl Recorder {
+    /// What it listens to.
+    pub const KINDS: [Kind; Kind::COUNT] = Kind::ALL;
+
+    /// Creates the file.
+    pub fn create(settings: &RecordSettings) -> Result<Recorder> {
+        static RECORDERS: AtomicU64 = AtomicU64::new(1);
+        let number = RECORDERS.fetch_add(1, Ordering::Relaxed);
+        let file = RecordFile::create(settings)?;
+        if settings.stacks {
+            stack::switch_on();
+        }
+        Ok(Recorder { number, file, written_stacks: AtomicU32::new(0) })
+    }
+
+    /// Writes the stacks up to a number that nobody has written yet.
+    #[cold]
+    fn write_stacks(&self, log: &mut ThreadLog, stamp: &Stamp, last: u32) {
+        let first = self.written_stacks.fetch_max(last, Ordering::AcqRel) + 1;
+        for number in first..=last {
+            let frames = stack::frames(number);
+            let what = Happening::Stack { number, frames: Cow::Borrowed(&frames) };
+            let nowhere = entry::Site::default();
+            log.bytes.clear();
+            log.encoder.encode_parts(stamp.time_ns(), &nowhere, &what, &mut log.bytes);
+            log.append(&self.file);
+        }
+    }
+
+    /// The calling thread's log in this record.
+    fn log(&self, stamp: &Stamp) -> &'static RefCell<ThreadLog> {
+        if let Some(log) = LOG.get()
+            && log.try_borrow().is_ok_and(|log| log.recorder == self.number)
+        {
+            return log;
+        }
+        let log = Box::leak(Box::new(RefCell::new(ThreadLog {
+            recorder: self.number,
+            chain: self.file.new_chain(),
+            next_ordinal: 0,
+            thread: stamp.thread(),
+            segment: None,
+            encoder: Encoder::default(),
+            bytes: Vec::new(),
+            accesses: Vec::new(),
+        })));
+        LOG.set(Some(log));
+        log
+    }
+}
+
+impl Sink for Recorder {
+    fn event(&self, stamp: &Stamp, event: &Event<'_>) {
+        if self.file.ended() {
+            return;
+        }
+        let log = self.log(stamp);
+        // Borrowed already: something that happened inside of this very function, which nobody needs to know.
+        let Ok(mut log) = log.try_borrow_mut() else { return };
+        let log = &mut *log;
+        let mut accesses = std::mem::take(&mut log.accesses);
+        accesses.clear();
+        if let Event::Submit { task, .. } = event {
+            task.each_access(&mut |access| accesses.push(access));
+        }
+        let call = stamp.site();
+        if call.stack > self.written_stacks.load(Ordering::Acquire) {
+            self.write_stacks(log, stamp, call.stack);
+        }
+        log.bytes.clear();
+        let what = happening(event, &accesses);
+        log.encoder.encode_parts(stamp.time_ns(), &site(call), &what, &mut log.bytes);
+        drop(what);
+        log.accesses = accesses;
+        log.append(&self.file);
+    }
+
+    fn flush(&self) {
+        self.file.trim();
+    }
+}
+
+impl ThreadLog {
+    fn new_segment(&mut self, file: &RecordFile) -> Option<SegmentWriter> {
+        let segment = file.segment(self.chain, self.next_ordinal, self.thread)?;
+        self.next_ordinal += 1;
+        Some(segment)
+    }
+
+    /// Appends the encoded entry to the chain.
+    fn append(&mut self, file: &RecordFile) {
+        if let Some(segment) = &mut self.segment
+            && self.bytes.len() <= segment.room()
+        {
+            segment.write(&self.bytes);
+            return segment.publish();
+        }
+        // It goes on in further segments. The first one counts last, so that no part of an entry ever does.
+        let bytes = std::mem::take(&mut self.bytes);
+        let mut rest = &bytes[..];
+        let mut written = Vec::new();
+        while !rest.is_empty() {
+            let taken = self.segment.take();
+            let Some(mut segment) = taken.or_else(|| self.new_segment(file)) else { return };
+            let part = rest.len().min(segment.room());
+            segment.write(&rest[..part]);
+            rest = &rest[part..];
+            written.push(segment);
+        }
+        written.iter().rev().for_each(SegmentWriter::publish);
+        self.segment = written.pop();
+        self.bytes = bytes;
+    }
+}
+
+fn site(site: Site) -> entry::Site {
+    entry::Site { entry: site.entry.into(), thread: site.thread, stack: site.stack }
+}
+
+fn owner(owner: Owner) -> entry::Owner {
+    let operator = owner.operator.unwrap_or_default().into();
+    entry::Owner { graph: owner.graph, loaded: owner.loaded, operator }
+}
+
+fn task_kind(task: &Task) -> TaskKind {
+    match &task.body {
+        Body::Nothing => TaskKind::Nothing,
+        Body::Copy | Body::Fill(_) | Body::Work(_) | Body::Kernel(_) => TaskKind::Work,
+        Body::Host(_) => TaskKind::HostFunction,
+        Body::Record(_) => TaskKind::Record,
+        Body::Wait(_) => TaskKind::Wait,
+    }
+}
+
+/// What happened, as it is recorded. `accesses` are those of a submitted task.
+#[inline]
+fn happening<'a>(event: &Event<'a>, accesses: &'a [Access]) -> Happening<'a> {
+    match *event {
+        Event::Alloc { kind, address, bytes, purpose, owner: of, stream } => {
+            Happening::Alloc { kind, address, bytes, purpose, owner: owner(of), stream }
+        }
+        Event::Free { kind, address, bytes, stream } => {
+            Happening::Free { kind, address, bytes, stream }
+        }
+        Event::Reusable { kind, address, bytes } => Happening::Reusable { kind, address, bytes },
+        Event::Usage { device, used, quarantined, capacity } => {
+            Happening::Usage { device, used, quarantined, capacity }
+        }
+        Event::Submit { stream, device, seq, task, ordered } => Happening::Submit {
+            stream,
+            device,
+            seq,
+            name: task.name.into(),
+            task: task_kind(task),
+            accesses: Cow::Borrowed(accesses),
+            ordered: Cow::Borrowed(ordered),
+        },
+        Event::Start { stream, seq } => Happening::Start { stream, seq },
+        Event::End { stream, seq, began_ns, outcome, .. } => {
+            Happening::End { stream, seq, began_ns, outcome }
+        }
+        Event::Record { event, epoch } => Happening::Record { event, epoch },
+        Event::Wait { event, record, epoch } => Happening::Wait { event, record, epoch },
+        Event::Complete { what, known } => {
+            Happening::Complete { what, known: Cow::Borrowed(known) }
+        }
+        Event::Synchronize { what, known, began_ns } => {
+            Happening::Synchronize { what, known: Cow::Borrowed(known), began_ns }
+        }
+        Event::Stream { stream, device, context, change, .. } => {
+            Happening::Stream { stream, device, context, change }
+        }
+        Event::Context { context, device, change } => {
+            Happening::Context { context, device, change }
+        }
+        Event::Device { device, change, capacity } => {
+            Happening::Device { device, change, capacity }
+        }
+        Event::Register { domain, stream, object, change } => {
+            Happening::Register { domain, stream, object, change }
+        }
+        Event::Callback(callback) => Happening::Callback(*callback),
+        Event::Load(plan) => Happening::Load(Cow::Borrowed(plan)),
+        Event::Run { plan, stream, seq, regions } => {
+            Happening::Run { plan, stream, seq, regions: Cow::Borrowed(regions) }
+        }
+        Event::Unload { loaded } => Happening::Unload { loaded },
+        Event::Touch { name, accesses } => {
+            Happening::Touch { name: name.into(), accesses: Cow::Borrowed(accesses) }
+        }
+        Event::Object { kind, handle, change } => {
+            Happening::Object { kind: kind.into(), handle: handle as u64, change }
+        }
+        Event::Exit => Happening::Exit,
+        Event::HostFault { address, writes } => Happening::HostFault { address, writes },
+        Event::WrongFree { address, reason } => {
+            Happening::WrongFree { address, reason: Cow::Borrowed(reason) }
+        }
+    }
+}
