@@ -85,14 +85,14 @@ fn write_external(folder: &Path) -> Result<()> {
         ("separate", WeightPlacement::Separate),
         ("combined", WeightPlacement::Combined("weights.bin".to_owned())),
     ] {
-        let (bytes, files) = model.write_with_weights(&placement);
+        let (content, files) = model.clone().into_file(&placement);
         let folder = folder.join(name);
         fs::create_dir_all(folder.join(WEIGHT_FOLDER))?;
-        fs::write(folder.join("bias.om"), &bytes)?;
+        fs::write(folder.join("bias.om"), content.to_vec())?;
         for file in files {
-            fs::write(folder.join(WEIGHT_FOLDER).join(file.name), &file.bytes)?;
+            fs::write(folder.join(WEIGHT_FOLDER).join(file.name), file.content.to_vec())?;
         }
-        fs::write(folder.with_file_name("lost.om"), bytes)?;
+        fs::write(folder.with_file_name("lost.om"), content.to_vec())?;
     }
     Ok(())
 }

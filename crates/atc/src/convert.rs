@@ -2,7 +2,8 @@
 
 use crate::flags::Flags;
 use crate::{Problem, settings, weights};
-use cairn_graph::offline::{Aipp, ConvertError, ConvertOptions, Origin, ShapeOptions};
+use bytes::Bytes;
+use cairn_graph::offline::{Aipp, ConvertError, ConvertOptions, Origin, Pieces, ShapeOptions};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -67,18 +68,19 @@ fn aipp(flags: &Flags) -> Result<Aipp, Problem> {
         Problem::new("E10001", format!("--insert_op_conf={path}: {reason}"))
     };
     let (bytes, _) = read_file("insert_op_conf", path)?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong(&"the file is no text in UTF-8"))?;
+    let text =
+        String::from_utf8(bytes.to_vec()).map_err(|_| wrong(&"the file is no text in UTF-8"))?;
     Aipp::parse(&text).map_err(|error| wrong(&error))
 }
 
 /// The bytes of the file that a flag names, and the folder it is in.
-pub fn read_file(flag: &str, path: &str) -> Result<(Vec<u8>, PathBuf), Problem> {
+pub fn read_file(flag: &str, path: &str) -> Result<(Bytes, PathBuf), Problem> {
     let wrong = |error: std::io::Error| Problem::new("E13000", format!("--{flag}={path}: {error}"));
     let path = Path::new(path);
     if path.is_dir() {
         return Err(wrong(std::io::ErrorKind::IsADirectory.into()));
     }
-    let bytes = fs::read(path).map_err(wrong)?;
+    let bytes = cairn_graph::open_file(path).map_err(wrong)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     Ok((bytes, folder.unwrap_or(Path::new(".")).to_owned()))
 }
@@ -122,16 +124,17 @@ pub fn build(
         step();
         let model = options.build(graph)?;
         step();
-        Ok(model.write_with_weights(&placement))
+        Ok(model.into_file(&placement))
     };
     let converted = convert();
     let _ = writeln!(out);
-    let (bytes, weights) = converted?;
+    let (content, weights) = converted?;
     create_folder_of("output", &file)?;
     weights::write("output", &file, &weights)?;
-    write_file("output", &file, &bytes)?;
+    write_file("output", &file, &content)?;
     if flags.get("display_model_info") == "1" {
-        crate::show::print(&bytes, &file.to_string_lossy(), out)?;
+        let path = file.to_string_lossy();
+        crate::show::print(&read_file("output", &path)?.0, &path, out)?;
     }
     Ok(())
 }
@@ -161,11 +164,12 @@ pub fn create_folder_of(flag: &str, file: &Path) -> Result<(), Problem> {
 }
 
 /// Writes a file beside its old version and renames it, so that a failure leaves no half of it.
-pub fn write_file(flag: &str, path: &Path, bytes: &[u8]) -> Result<(), Problem> {
+pub fn write_file(flag: &str, path: &Path, content: &Pieces) -> Result<(), Problem> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));
     let fresh = PathBuf::from(fresh);
-    let written = fs::write(&fresh, bytes).and_then(|()| fs::rename(&fresh, path));
+    let write = || content.write_to(&mut fs::File::create(&fresh)?);
+    let written = write().and_then(|()| fs::rename(&fresh, path));
     if written.is_err() {
         let _ = fs::remove_file(&fresh);
     }

@@ -3,7 +3,8 @@
 use crate::convert::{create_folder_of, options, origin, read_file, write_file};
 use crate::flags::Flags;
 use crate::{Problem, settings};
-use cairn_graph::offline::{Description, Gears, ModelFile, Port};
+use bytes::Bytes;
+use cairn_graph::offline::{Description, Gears, ModelFile, Pieces, Port};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
@@ -26,7 +27,7 @@ pub fn write_json(flags: &Flags) -> Result<(), Problem> {
     text.push('\n');
     let json = Path::new(json);
     create_folder_of("json", json)?;
-    write_file("json", json, text.as_bytes())
+    write_file("json", json, &Pieces::from(text.into_bytes()))
 }
 
 /// Shows what a model file is.
@@ -37,13 +38,13 @@ pub fn print_information(flags: &Flags, out: &mut dyn Write) -> Result<(), Probl
 }
 
 /// Shows what the bytes of a model file are.
-pub fn print(bytes: &[u8], path: &str, out: &mut dyn Write) -> Result<(), Problem> {
+pub fn print(bytes: &Bytes, path: &str, out: &mut dyn Write) -> Result<(), Problem> {
     let file = open("om", path, bytes)?;
     let _ = out.write_all(information(&file).as_bytes());
     Ok(())
 }
 
-fn open<'a>(flag: &str, path: &str, bytes: &'a [u8]) -> Result<ModelFile<'a>, Problem> {
+fn open<'a>(flag: &str, path: &str, bytes: &'a Bytes) -> Result<ModelFile<'a>, Problem> {
     ModelFile::open(bytes)
         .map_err(|failure| Problem::new("E10041", format!("--{flag}={path}: {}", failure.text)))
 }

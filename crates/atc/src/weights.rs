@@ -3,7 +3,9 @@
 use crate::Problem;
 use crate::convert::{create_folder_of, write_file};
 use cairn_graph::Failure;
-use cairn_graph::offline::{ModelFile, OfflineModel, WEIGHT_FOLDER, WeightFile, WeightPlacement};
+use cairn_graph::offline::{
+    ModelFile, OfflineModel, Pieces, WEIGHT_FOLDER, WeightFile, WeightPlacement,
+};
 use std::path::Path;
 
 /// The attribute of a model that was built in memory: where its weights go when it is saved.
@@ -24,7 +26,7 @@ pub fn write(flag: &str, model: &Path, files: &[WeightFile]) -> Result<(), Probl
     for file in files {
         let path = folder.join(&file.name);
         create_folder_of(flag, &path)?;
-        write_file(flag, &path, &file.bytes)?;
+        write_file(flag, &path, &file.content)?;
     }
     Ok(())
 }
@@ -33,16 +35,12 @@ pub fn write(flag: &str, model: &Path, files: &[WeightFile]) -> Result<(), Probl
 /// so does a bundle.
 pub fn save_model(path: &Path, bytes: &[u8]) -> cairn_graph::Result<()> {
     let failed = |problem: Problem| Failure::failed(format!("{}: {}", problem.code, problem.text));
-    let value = ModelFile::open(bytes)?.attr(EXTERNAL_WEIGHT).unwrap_or_default();
+    let value = ModelFile::open(&bytes)?.attr(EXTERNAL_WEIGHT).unwrap_or_default();
     let name = path.file_stem().map(|name| name.to_string_lossy().into_owned());
-    let written = match placement(&value, &name.unwrap_or_default()) {
-        WeightPlacement::Inside => None,
-        placement => Some(OfflineModel::read(bytes, None)?.write_with_weights(&placement)),
+    let (content, files) = match placement(&value, &name.unwrap_or_default()) {
+        WeightPlacement::Inside => (Pieces::from(bytes.to_vec()), Vec::new()),
+        placement => OfflineModel::read(&bytes, None)?.into_file(&placement),
     };
-    let (bytes, files) = match &written {
-        None => (bytes, &[][..]),
-        Some((bytes, files)) => (&bytes[..], &files[..]),
-    };
-    write("output", path, files).map_err(failed)?;
-    write_file("output", path, bytes).map_err(failed)
+    write("output", path, &files).map_err(failed)?;
+    write_file("output", path, &content).map_err(failed)
 }

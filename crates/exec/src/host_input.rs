@@ -2,6 +2,7 @@
 
 use crate::execution::Execution;
 use crate::target::Target;
+use bytes::Bytes;
 use cairn_runtime::error::Result;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::{Owner, Purpose};
@@ -15,14 +16,14 @@ pub struct HostInput {
     /// The input's index. Those in a list count on from the list's own.
     pub index: usize,
     /// A copy of the user's bytes.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Bytes,
 }
 
 /// A task that copies bytes of the host to memory of a device that is at least as long. Texts of failures begin with
 /// `failure_prefix`, which names the input of a graph that it belongs to.
 pub fn upload(
     name: &'static str,
-    bytes: &Arc<[u8]>,
+    bytes: &Bytes,
     address: usize,
     device: u32,
     failure_prefix: Option<String>,
@@ -33,7 +34,7 @@ pub fn upload(
 }
 
 struct Upload {
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
     failure_prefix: Option<String>,
 }
 

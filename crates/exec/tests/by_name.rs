@@ -1,5 +1,6 @@
 //! Calls by name without a door: inference, host inputs, the allocator of a domain, and waiting for sizes.
 
+use bytes::Bytes;
 use cairn_exec::{NamedCall, NamedOutput, Shapes, Target};
 use cairn_ops::{Node, Tensor, nodes};
 use cairn_runtime::Runtime;
@@ -157,7 +158,7 @@ fn host_inputs_lie_in_the_domains_memory_during_the_call() {
     for (domain, other) in [(Domain::Acl, Domain::Ge), (Domain::Ge, Domain::Acl)] {
         let fixture = Fixture::new();
         let (pool, foreign) = (fixture.register(domain), fixture.register(other));
-        let bytes: Arc<[u8]> = little_endian(&X).into();
+        let bytes: Bytes = little_endian(&X).into();
         let address = bytes.as_ptr() as usize;
         let x = Tensor { layout: floats(4), address, constant: Some(bytes) };
         let out = fixture.allocate(16);
@@ -243,7 +244,7 @@ fn sizes_do_not_wait_for_later_tasks() {
     *pool.0.on_free.lock().unwrap() = Some(Box::new(move || {
         stream.submit(Task::bare("gate", Body::Work(gate.clone()))).unwrap();
     }));
-    let bytes: Arc<[u8]> = little_endian(&X).into();
+    let bytes: Bytes = little_endian(&X).into();
     let address = bytes.as_ptr() as usize;
     let x = Tensor { layout: floats(4), address, constant: Some(bytes) };
     let (layouts, _) = fixture.select(x, Domain::Acl).unwrap();

@@ -12,6 +12,7 @@ mod compile;
 pub mod custom;
 pub mod executable;
 mod failure;
+mod files;
 pub mod ir;
 pub mod model;
 pub mod offline;
@@ -22,3 +23,4 @@ pub mod session;
 
 pub use compile::infer_operator;
 pub use failure::{Failure, Result, Status};
+pub use files::open_file;

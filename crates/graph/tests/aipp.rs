@@ -2,13 +2,13 @@
 
 mod support;
 
+use bytes::Bytes;
 use cairn_exec::Target;
 use cairn_graph::ir::{Attr, Desc, Graph};
 use cairn_graph::offline::{Aipp, BuildOptions, Gears, ImageFormat, ModelMemory, OfflineModel};
 use cairn_graph::session::RunTensor;
 use cairn_runtime::stream::Stream;
 use cairn_tensor::{DType, Format};
-use std::sync::Arc;
 use support::*;
 
 /// A model that hands its input out, as numbers.
@@ -36,9 +36,9 @@ fn run(model: &OfflineModel, gear: Option<usize>, dims: &[i64], image: &[u8]) ->
     let handle = machine.stream();
     let stream = machine.runtime.handles.get::<Stream>(handle).unwrap();
     let target = Target::built_in(machine.runtime, stream);
-    let loaded = Arc::new(model.compile().unwrap());
-    let loaded = loaded.load(&target, 1, ModelMemory::default()).unwrap();
-    let bytes: Arc<[u8]> = image.into();
+    let compiled = model.compile().unwrap();
+    let loaded = compiled.load(&target, 1, ModelMemory::default()).unwrap();
+    let bytes = Bytes::copy_from_slice(image);
     let input = RunTensor {
         address: bytes.as_ptr() as usize,
         bytes: bytes.len(),

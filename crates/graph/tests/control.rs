@@ -188,7 +188,7 @@ impl Bench {
 
     /// Runs a graph on numbers on the device; also says whether it was static.
     fn run(&self, graph: Graph, inputs: &[(&[f32], &[i64])]) -> (Vec<Vec<f32>>, bool) {
-        let graph = model::read(&model::write(&graph)).unwrap();
+        let graph = model::read(model::write(&graph)).unwrap();
         let executable = Executable::compile(graph, "graph".into(), CompileOptions::default());
         let executable = Arc::new(executable.map_err(|failure| failure.text).unwrap());
         let target = self.target();

@@ -2,6 +2,7 @@
 
 mod support;
 
+use bytes::Bytes;
 use cairn_exec::{NamedCall, NamedOutput, Shapes, Target};
 use cairn_graph::executable::{CompileOptions, Executable, LoadOptions};
 use cairn_ops::{Tensor, nodes};
@@ -38,7 +39,7 @@ fn run_graph(target: &Target<'_>, n: i64) {
 }
 
 fn run_by_name(target: &Target<'_>, out: usize) {
-    let bytes: Arc<[u8]> = [1f32; COUNT].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let bytes: Bytes = [1f32; COUNT].iter().flat_map(|x| x.to_le_bytes()).collect();
     let layout = Layout::contiguous(DType::Float, &[COUNT]);
     let input = Tensor { layout, address: bytes.as_ptr() as usize, constant: Some(bytes) };
     let output = NamedOutput { layout: Some(layout), address: out, bytes: 4 * COUNT };

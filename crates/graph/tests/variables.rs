@@ -233,7 +233,7 @@ fn a_compiled_graph_is_written_and_read_back() {
     let entry = fixture.session.graph(1).unwrap();
     assert!(entry.compiled().is_err());
     entry.compile(vec![Desc::new(DType::Float, &[4])]).unwrap();
-    let read = model::read(&entry.compiled().unwrap().model().unwrap()).unwrap();
+    let read = model::read(entry.compiled().unwrap().model().unwrap()).unwrap();
     let add = read.nodes().find(|(_, node)| node.kind == "Add").unwrap().1;
     assert_eq!((&add.output_descs[0].dims, add.output_descs[0].dtype), (&vec![4], DType::Float));
     assert!(add.input_descs.iter().all(|desc| desc.dims == [4]));
@@ -241,7 +241,7 @@ fn a_compiled_graph_is_written_and_read_back() {
     fixture.add(2, read, &[]);
     fixture.add(3, step("w", 4), &[]);
     let stepped = fixture.session.graph(3).unwrap().compile(Vec::new()).unwrap().model().unwrap();
-    fixture.add(4, model::read(&stepped).unwrap(), &[]);
+    fixture.add(4, model::read(stepped).unwrap(), &[]);
     for id in [1, 2] {
         let results = fixture.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
         assert_eq!(floats(&results[0]), X.map(|x| 2.0 * x), "graph {id}");

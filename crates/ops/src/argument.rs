@@ -1,8 +1,8 @@
 //! What a call brings.
 
+use bytes::Bytes;
 use cairn_tensor::{Layout, Scalar};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// A tensor as a caller passes it: where its elements are, in which storage.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct Tensor {
     pub address: usize,
     /// The bytes themselves, for a constant or host tensor whose values the operator may want before it
     /// runs (`Call::values`).
-    pub constant: Option<Arc<[u8]>>,
+    pub constant: Option<Bytes>,
 }
 
 impl Tensor {

@@ -12,7 +12,7 @@ pub fn onnx(data: &[u8]) {
     match read(data.to_vec(), &options) {
         Ok(graph) => {
             let bytes = model::write(&graph);
-            match model::read(&bytes) {
+            match model::read(bytes.clone()) {
                 Ok(again) => assert_eq!(again.len(), graph.len(), "{graph:?} became {again:?}"),
                 Err(error) => assert!(
                     error.contains("100 deep") || error.contains("would take more"),

@@ -3,12 +3,12 @@
 use crate::data_buffer::Span;
 use crate::door::runtime;
 use crate::tensor_desc::{Description, is_open};
+use bytes::Bytes;
 use cairn_exec::check_buffer;
 use cairn_ops::{Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::{DType, Dims, Format, Layout, MAX_DIMS};
-use std::sync::Arc;
 
 /// The layout that a description describes; `None` while sizes are unknown. `what` is for messages.
 pub fn layout(desc: &Description, what: &str) -> Result<Option<Layout>> {
@@ -133,7 +133,7 @@ pub fn input(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opt
         )));
     };
     if let Some(bytes) = &desc.constant {
-        return constant_tensor(desc, layout, bytes.as_slice().into(), what).map(Some);
+        return constant_tensor(desc, layout, Bytes::copy_from_slice(bytes), what).map(Some);
     }
     let span = buffer.unwrap_or(Span { address: 0, length: 0 });
     check_buffer(what, &layout, span.address, span.length)?;
@@ -159,7 +159,7 @@ pub fn known_tensor(
         )));
     };
     if let Some(bytes) = &desc.constant {
-        return constant_tensor(desc, layout, bytes.as_slice().into(), what).map(Some);
+        return constant_tensor(desc, layout, Bytes::copy_from_slice(bytes), what).map(Some);
     }
     match buffer {
         Some(span) if span.address != 0 && span.length >= layout.bytes() => {
@@ -182,12 +182,7 @@ fn host_tensor(desc: &Description, layout: Layout, span: Span, what: &str) -> Re
 }
 
 /// A tensor whose bytes are known. Its address is that of the bytes until they are on the device.
-fn constant_tensor(
-    desc: &Description,
-    layout: Layout,
-    bytes: Arc<[u8]>,
-    what: &str,
-) -> Result<Tensor> {
+fn constant_tensor(desc: &Description, layout: Layout, bytes: Bytes, what: &str) -> Result<Tensor> {
     if bytes.len() < layout.bytes() {
         let (have, expected) = (bytes.len(), layout.bytes());
         return Err(Error::invalid(format!(

@@ -3,6 +3,7 @@
 use super::abi::*;
 use super::door::{list, show, status, text, warn};
 use super::graph::graph;
+use bytes::Bytes;
 use cairn_atc::{
     Problem, build_options, in_build_keys, in_parser_keys, parser_options, save_model,
 };
@@ -73,17 +74,18 @@ fn model_of_bytes(
     options: &BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     if bytes.starts_with(b"IMOD") {
-        return match ModelFile::open(bytes)?.has_weight_files() {
-            true => Ok(OfflineModel::read(bytes, folder)?.write()),
-            false => OfflineModel::read_description(bytes, folder).map(|_| bytes.to_vec()),
+        return match ModelFile::open(&bytes)?.has_weight_files() {
+            true => Ok(OfflineModel::read(&bytes, folder)?.write()),
+            false => OfflineModel::read_description(&bytes, folder).map(|_| bytes.to_vec()),
         };
     }
     let (options, warnings) = build_options(&borrowed(options)).map_err(refused)?;
     warn_all(warnings);
-    let is_graph = model::read(bytes).is_ok();
+    let bytes = Bytes::copy_from_slice(bytes);
+    let is_graph = model::read(bytes.clone()).is_ok();
     let origin = if is_graph { Origin::GraphEngine } else { Origin::Onnx };
     let fail = |error| failed(error, in_build_keys);
-    let graph = options.read(origin, bytes.to_vec(), folder).map_err(fail)?;
+    let graph = options.read(origin, bytes, folder).map_err(fail)?;
     Ok(options.build(graph).map_err(fail)?.write())
 }
 
@@ -159,7 +161,8 @@ status! {
         };
         let (options, warnings) = parser_options(&borrowed(&options)).map_err(refused)?;
         warn_all(warnings);
-        let read = options.read(Origin::Onnx, bytes.to_vec(), folder(&name).as_deref());
+        let bytes = Bytes::copy_from_slice(bytes);
+        let read = options.read(Origin::Onnx, bytes, folder(&name).as_deref());
         let mut read = read.map_err(|error| failed(error, in_parser_keys))?;
         read.name = options.name;
         graph.replace(read);

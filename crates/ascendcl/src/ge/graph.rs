@@ -5,6 +5,7 @@ use super::door::{list, object, owned, plain, release, show, status, text};
 use super::node::{NodeObject, node, node_removed};
 use super::operator::operator;
 use super::value::{attr, show_attr};
+use bytes::Bytes;
 use cairn_graph::ir::{Graph, GraphOperators, Operator, Source};
 use cairn_graph::session::SharedGraph;
 use cairn_graph::{Failure, Result, model};
@@ -245,7 +246,7 @@ status! {
         if bytes.is_empty() {
             return Err(Failure::failed("a model of no bytes"));
         }
-        let read = model::read(bytes).map_err(Failure::failed)?;
+        let read = model::read(Bytes::copy_from_slice(bytes)).map_err(Failure::failed)?;
         graph.replace(read);
         Ok(())
     }

@@ -4,12 +4,12 @@ use super::abi::*;
 use super::door::{engine, fail, list, object, owned, plain, release, runtime, show, status, text};
 use super::names;
 use super::value::{dtype, number};
+use bytes::Bytes;
 use cairn_graph::session::{OutputBlock, RunMode, RunTensor, SessionOutput};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::Format;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 /// What a handle of outputs names.
 struct Outputs(Vec<SessionOutput>);
@@ -25,12 +25,12 @@ unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
     let address = from.data as usize;
     let info = runtime()?.shared.memory.enclosing(address);
     let is_device = matches!(info, AddressInfo::Device(..));
-    let host: Option<Arc<[u8]>> = match address != 0 && !is_device {
+    let host: Option<Bytes> = match address != 0 && !is_device {
         false => None,
         true if is_input => {
             Some(runtime()?.copy_from_host("an input", address, from.bytes)?.into())
         }
-        true => Some(Arc::from([])),
+        true => Some(Bytes::new()),
     };
     let is_described = from.is_described;
     if let Some(text) = Format(from.format).refusal("a tensor").filter(|_| is_described) {

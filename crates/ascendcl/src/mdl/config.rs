@@ -4,6 +4,7 @@ use super::load::{self, LoadSettings, UserMemory};
 use super::source::ModelSource;
 use crate::abi::*;
 use crate::door::{entry, not_null, runtime, string, value_entry, write};
+use bytes::Bytes;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::HandleObject;
 use cairn_runtime::worker::PRIORITIES;
@@ -230,9 +231,9 @@ impl Options {
     }
 
     /// Copies of the files that the user has in device memory.
-    fn read_files(&self) -> Result<BTreeMap<String, Arc<[u8]>>> {
+    fn read_files(&self) -> Result<BTreeMap<String, Bytes>> {
         let runtime = runtime()?;
-        let read = |(name, memory): (&String, &UserMemory)| -> Result<(String, Arc<[u8]>)> {
+        let read = |(name, memory): (&String, &UserMemory)| -> Result<(String, Bytes)> {
             let UserMemory { address, bytes } = *memory;
             let copy = runtime.read("external weights", address, bytes).ok_or_else(|| {
                 Error::new(

@@ -5,6 +5,7 @@ use super::output::{OutputPlaces, check_length};
 use super::table::Model;
 use crate::data_buffer::Span;
 use crate::tensor_desc::Description;
+use bytes::Bytes;
 use cairn_exec::Target;
 use cairn_graph::executable::{RunOutput, RunTensor};
 use cairn_graph::offline::{Gears, Port};
@@ -197,7 +198,7 @@ fn host_bytes(
     port: &Port,
     span: Span,
     dims: &[i64],
-) -> Result<Option<std::sync::Arc<[u8]>>> {
+) -> Result<Option<Bytes>> {
     let Span { address, length } = span;
     let info = runtime.shared.memory.enclosing(address);
     if address == 0 || matches!(info, AddressInfo::Device(..)) {

@@ -2,21 +2,23 @@
 
 use crate::abi::aclmdlModel;
 use crate::door::{not_null, runtime, string};
-use cairn_graph::Failure;
-use cairn_graph::offline::{CompiledModel, Description, OfflineModel};
+use bytes::Bytes;
+use cairn_graph::offline::{CompiledModel, Description, ModelBytes, OfflineModel};
+use cairn_graph::{Failure, open_file};
 use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::memory::raw;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The bytes of a model, and the files that it refers to.
 pub struct ModelSource {
-    bytes: Vec<u8>,
+    bytes: Box<dyn ModelBytes>,
     /// The folder of its files; `None` for the working directory.
     pub folder: Option<PathBuf>,
     /// The bytes of files that the user has in memory, by name.
-    pub files: BTreeMap<String, Arc<[u8]>>,
+    pub files: BTreeMap<String, Bytes>,
 }
 
 impl ModelSource {
@@ -29,22 +31,24 @@ impl ModelSource {
         if !metadata.is_file() {
             return Err(unreadable("it is no file".into()));
         }
-        let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
-        let folder = Path::new(path).parent().map(Path::to_path_buf);
-        Ok(ModelSource { bytes, folder, files: BTreeMap::new() })
+        let path = Path::new(path);
+        let bytes = open_file(path).map_err(|error| unreadable(error.to_string()))?;
+        let folder = path.parent().map(Path::to_path_buf);
+        Ok(ModelSource { bytes: Box::new(bytes), folder, files: BTreeMap::new() })
     }
 
-    /// A copy of the model in host memory.
+    /// The model in host memory, which stays valid until it is read.
     pub fn of_memory(model: *const c_void, bytes: usize) -> Result<ModelSource> {
         not_null(model, "model")?;
         if bytes == 0 {
             return Err(Error::invalid("modelSize = 0: a model has data"));
         }
-        let bytes = runtime()?.copy_from_host("the model", model as usize, bytes)?;
+        raw::expect_readable(model as usize, bytes, "the model")?;
+        let bytes = Box::new(HostBytes { address: model as usize, bytes });
         Ok(ModelSource { bytes, folder: None, files: BTreeMap::new() })
     }
 
-    /// A copy of a model that `aclgrphBuildModelFromFile` or `aclgrphBuildModelFromData` built: an object that begins
+    /// A model that `aclgrphBuildModelFromFile` or `aclgrphBuildModelFromData` built: an object that begins
     /// with the address and the number of its bytes (`cpp/ir_build.cpp`).
     pub fn of_object(model: *const aclmdlModel) -> Result<ModelSource> {
         const WORD: usize = size_of::<usize>();
@@ -68,24 +72,43 @@ impl ModelSource {
 
     /// Reads the model.
     pub fn read(&self) -> Result<OfflineModel> {
-        OfflineModel::read_with_files(&self.bytes, self.folder.as_deref(), &self.files)
+        OfflineModel::read_with_files(&*self.bytes, self.folder.as_deref(), &self.files)
             .map_err(model_error)
     }
 
     /// Its inputs and outputs.
     pub fn describe(&self) -> Result<Description> {
-        OfflineModel::read_description(&self.bytes, self.folder.as_deref()).map_err(model_error)
+        OfflineModel::read_description(&*self.bytes, self.folder.as_deref()).map_err(model_error)
     }
 
     /// Whether the bytes are a bundle of several models.
     pub fn is_bundle(&self) -> bool {
-        OfflineModel::is_bundle(&self.bytes)
+        OfflineModel::is_bundle(&*self.bytes)
+    }
+}
+
+/// Bytes of the program, in host memory. Each part is copied when it is read.
+struct HostBytes {
+    address: usize,
+    bytes: usize,
+}
+
+impl ModelBytes for HostBytes {
+    fn length(&self) -> usize {
+        self.bytes
+    }
+
+    fn part(&self, range: Range<usize>) -> std::result::Result<Bytes, String> {
+        let copy = runtime().and_then(|runtime| {
+            runtime.copy_from_host("the model", self.address + range.start, range.len())
+        });
+        copy.map(Bytes::from).map_err(|error| error.text)
     }
 }
 
 /// Compiles a model.
-pub fn compile(model: &OfflineModel) -> Result<Arc<CompiledModel>> {
-    model.compile().map(Arc::new).map_err(model_error)
+pub fn compile(model: &OfflineModel) -> Result<CompiledModel> {
+    model.compile().map_err(model_error)
 }
 
 /// The error of a model that cannot be read or compiled: no argument of the call is wrong.

@@ -1,7 +1,9 @@
 //! Where constants lie in const memory.
 
 use super::program::ALIGN;
+use bytes::Bytes;
 use cairn_ops::Packing;
+use cairn_runtime::memory::mapped_file;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -10,11 +12,12 @@ use std::sync::Arc;
 pub type Constants = Vec<PlacedConstant>;
 
 /// A constant, and where it goes in const memory.
+#[derive(Clone)]
 pub struct PlacedConstant {
     /// First byte.
     pub start: u64,
     /// Its bytes as the graph has them.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Bytes,
     /// How a load packs them; `None` where they go there as they are.
     pub packing: Option<Packing>,
 }
@@ -29,25 +32,28 @@ pub struct ConstantLayout {
 
 impl ConstantLayout {
     /// Where these bytes begin; those that were not there before are added to `placed`.
-    pub fn place(&mut self, bytes: &Arc<[u8]>, placed: &mut Constants) -> u64 {
+    pub fn place(&mut self, bytes: &Bytes, placed: &mut Constants) -> u64 {
         self.place_packed(bytes, None, placed)
     }
 
     /// As [`ConstantLayout::place`], packed.
     pub fn place_packed(
         &mut self,
-        bytes: &Arc<[u8]>,
+        bytes: &Bytes,
         packing: Option<Packing>,
         placed: &mut Constants,
     ) -> u64 {
         let format = packing.as_ref().map(|packing| packing.format.clone());
-        *self.offsets.entry(Key { bytes: bytes.clone(), format }).or_insert_with(|| {
-            let start = self.end;
-            let length = packing.as_ref().map_or(bytes.len(), |packing| packing.bytes);
-            self.end = (start + length as u64).next_multiple_of(ALIGN);
-            placed.push(PlacedConstant { start, bytes: bytes.clone(), packing });
-            start
-        })
+        let start =
+            *self.offsets.entry(Key { bytes: bytes.clone(), format }).or_insert_with(|| {
+                let start = self.end;
+                let length = packing.as_ref().map_or(bytes.len(), |packing| packing.bytes);
+                self.end = (start + length as u64).next_multiple_of(ALIGN);
+                placed.push(PlacedConstant { start, bytes: bytes.clone(), packing });
+                start
+            });
+        mapped_file::release(bytes);
+        start
     }
 
     /// How many bytes of const memory there are.
@@ -58,14 +64,13 @@ impl ConstantLayout {
 
 /// Bytes, and how they are packed. Of long ones only some are hashed: reading all of them takes as long as uploading them.
 struct Key {
-    bytes: Arc<[u8]>,
+    bytes: Bytes,
     format: Option<Arc<str>>,
 }
 
 impl PartialEq for Key {
     fn eq(&self, other: &Key) -> bool {
-        self.format == other.format
-            && (Arc::ptr_eq(&self.bytes, &other.bytes) || self.bytes == other.bytes)
+        self.format == other.format && (self.bytes == other.bytes)
     }
 }
 
@@ -94,12 +99,12 @@ mod tests {
     #[test]
     fn equal_bytes_lie_there_once() {
         let (mut layout, mut placed) = (ConstantLayout::default(), Constants::new());
-        let long: Arc<[u8]> = (0..100_000).map(|at| (at % 251) as u8).collect();
-        let mut other: Vec<u8> = long.to_vec();
+        let long: Vec<u8> = (0..100_000).map(|at| (at % 251) as u8).collect();
+        let (mut other, copy) = (long.clone(), long.clone().into());
+        let long = long.into();
         // A byte that the hash does not see.
         other[40] ^= 1;
         let first = layout.place(&long, &mut placed);
-        let copy: Arc<[u8]> = long.to_vec().into();
         assert_eq!(layout.place(&copy, &mut placed), first);
         assert_ne!(layout.place(&other.into(), &mut placed), first);
         assert_eq!(placed.len(), 2);

@@ -3,7 +3,8 @@
 use super::constants::{ConstantLayout, Constants};
 use super::control::ControlledGraph;
 use super::prepare::{Prepared, ValueId, Work};
-use crate::run::dynamic::Plans;
+use crate::run::dynamic::{HOST_LIMIT, Plans};
+use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 
 /// A dynamic graph, compiled.
@@ -110,6 +111,30 @@ pub fn flow(mut prepared: Prepared, layout: &mut ConstantLayout) -> Flow {
             origins[root] = Origin::Constant(layout.place(bytes, &mut constants));
         }
     }
+    keep_needed_bytes(&mut prepared, &roots);
     let const_bytes = layout.bytes();
     Flow { prepared, roots, ends, origins, constants, const_bytes, branches }
+}
+
+/// Keeps copies of the constants that runs look at on the host: small ones, and those whose values a node needs before it
+/// runs. The others are on the device alone, once they are loaded.
+fn keep_needed_bytes(prepared: &mut Prepared, roots: &[ValueId]) {
+    let mut is_needed = vec![false; roots.len()];
+    for work in &prepared.work_nodes {
+        let count = work.inputs.len();
+        for (at, value) in work.inputs.iter().enumerate() {
+            let needs = match &work.work {
+                Work::Operation(operation) => operation.row.needs_value_of(at, count),
+                Work::Custom(_) => true,
+                Work::Control(_) | Work::Jump(_) => false,
+            };
+            if let (Some(value), true) = (value, needs) {
+                is_needed[roots[*value]] = true;
+            }
+        }
+    }
+    for (info, root) in prepared.values.iter_mut().zip(roots) {
+        let kept = info.bytes.take().filter(|one| one.len() <= HOST_LIMIT || is_needed[*root]);
+        info.bytes = kept.map(|bytes| Bytes::copy_from_slice(&bytes));
+    }
 }

@@ -2,9 +2,9 @@
 
 use super::operation::{KnownTensor, Operation};
 use crate::failure::{Failure, Result};
+use bytes::Bytes;
 use cairn_tensor::Layout;
 use std::cell::Cell;
-use std::sync::Arc;
 
 /// Results up to this size are always computed when the graph is compiled.
 const FOLD_LIMIT: usize = 64 << 10;
@@ -42,7 +42,7 @@ pub fn fold(
     inputs: &[Option<KnownTensor>],
     outputs: &[Layout],
     budget: &FoldBudget,
-) -> Result<Option<Vec<Arc<[u8]>>>> {
+) -> Result<Option<Vec<Bytes>>> {
     let marks = operation.row.marks;
     let read: usize = inputs.iter().flatten().map(|one| one.layout.bytes()).sum();
     let written: usize = outputs.iter().map(Layout::bytes).sum();

@@ -1,12 +1,12 @@
 //! A node with its operator from the table: inference, planning, and computing on the host.
 
 use crate::ir::{Attr, Desc, Node};
+use bytes::Bytes;
 use cairn_ops::{Arg, Error, Fault, Memory, NodeArgs, Plan, Tensor, nodes};
 use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::Arc;
 
 /// An operator with the attributes of one node.
 pub struct Operation {
@@ -23,7 +23,7 @@ pub struct KnownTensor {
     /// Where its elements lie: one after the other.
     pub layout: Layout,
     /// Its bytes, if they are known already.
-    pub bytes: Option<Arc<[u8]>>,
+    pub bytes: Option<Bytes>,
 }
 
 /// Alignment of buffers on the host, and distance of the addresses that stand for tensors in a plan.
@@ -142,7 +142,7 @@ impl Operation {
         &self,
         inputs: &[Option<KnownTensor>],
         outputs: &[Layout],
-    ) -> Result<Option<Vec<Arc<[u8]>>>, String> {
+    ) -> Result<Option<Vec<Bytes>>, String> {
         let plan = self.plan(inputs, outputs).map_err(|error| error.text().to_owned())?;
         let mut buffers: Vec<Buffer> = Vec::new();
         for one in &plan.uses {
@@ -161,17 +161,18 @@ impl Operation {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
             run_plan(&plan, &cells, workspace.cells(), &SingleThread).map_err(|fault| fault.0)?;
         }
-        let mut results: Vec<Arc<[u8]>> =
-            outputs.iter().map(|layout| vec![0; layout.bytes()].into()).collect();
-        for (one, buffer) in plan.uses.iter().zip(&mut buffers) {
+        let mut results: Vec<Option<Bytes>> = vec![None; outputs.len()];
+        for (one, buffer) in plan.uses.iter().zip(buffers) {
             let index = one.argument.0 + one.argument.1;
             if let Some(at) = index.checked_sub(inputs.len())
                 && let Some(result) = results.get_mut(at)
             {
-                *result = buffer.bytes_mut().to_vec().into();
+                *result = Some(buffer.into_bytes());
             }
         }
-        Ok(Some(results))
+        let untouched = |layout: &Layout| vec![0; layout.bytes()].into();
+        let results = results.into_iter().zip(outputs);
+        Ok(Some(results.map(|(one, layout)| one.unwrap_or_else(|| untouched(layout))).collect()))
     }
 }
 
@@ -212,6 +213,15 @@ impl Buffer {
         &mut self.storage[self.start..self.start + self.bytes]
     }
 
+    /// The bytes, without a copy where they are many.
+    fn into_bytes(self) -> Bytes {
+        let range = self.start..self.start + self.bytes;
+        match self.bytes < ALIGN {
+            true => Bytes::copy_from_slice(&self.storage[range]),
+            false => Bytes::from(self.storage).slice(range),
+        }
+    }
+
     fn cells(&mut self) -> &[Cell<u8>] {
         Cell::from_mut(self.bytes_mut()).as_slice_of_cells()
     }
@@ -229,7 +239,7 @@ mod tests {
         let name = "node".to_owned();
         let operation = Operation { name, row: Box::leak(Box::new(unmarked)), attrs: Vec::new() };
         let layout = Layout::contiguous(DType::Bool, &[3]);
-        let inputs = [Some(KnownTensor { layout, bytes: Some([1, 0, 1].into()) })];
+        let inputs = [Some(KnownTensor { layout, bytes: Some(vec![1, 0, 1].into()) })];
         let outputs = operation.infer(&inputs).unwrap();
         let failed = operation.compute(&inputs, &outputs).unwrap_err();
         assert!(failed.contains("please report"), "{failed}");

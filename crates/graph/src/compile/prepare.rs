@@ -13,6 +13,7 @@ use crate::failure::{Failure, Result};
 use crate::ir::{
     Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, NO_OP, Node, NodeId, Source, UNKNOWN_RANK,
 };
+use bytes::Bytes;
 use cairn_tensor::{DType, MAX_DIMS};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -239,7 +240,7 @@ impl<'a> Preparation<'a> {
     }
 
     /// Adds a value; gives its id.
-    fn add_value(&mut self, desc: Desc, bytes: Option<Arc<[u8]>>) -> ValueId {
+    fn add_value(&mut self, desc: Desc, bytes: Option<Bytes>) -> ValueId {
         self.prepared.values.push(ValueInfo { desc, bytes });
         self.prepared.values.len() - 1
     }
@@ -459,10 +460,8 @@ impl<'a> Preparation<'a> {
                 constant.desc
             )));
         }
-        let bytes =
-            if have == want { constant.bytes.clone() } else { constant.bytes[..want].into() };
-        let value =
-            self.add_value(Desc { name: String::new(), ..constant.desc.clone() }, Some(bytes));
+        let bytes = Some(constant.bytes.slice(..want));
+        let value = self.add_value(Desc { name: String::new(), ..constant.desc.clone() }, bytes);
         self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
         Ok(())
     }

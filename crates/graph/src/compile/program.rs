@@ -13,6 +13,7 @@ use super::fuse::{self, FusedPlan, FusedStep, Group, SharedMemory};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use crate::failure::Failure;
+use bytes::Bytes;
 use cairn_ops::{AccessMode, Error, Packing, Plan};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
@@ -189,7 +190,7 @@ enum Workspace {
 }
 
 /// Places a packed constant in const memory: its first byte there.
-type PlacePacked<'a> = dyn FnMut(&Arc<[u8]>, Packing) -> u64 + 'a;
+type PlacePacked<'a> = dyn FnMut(&Bytes, Packing) -> u64 + 'a;
 
 fn align_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGN)
@@ -264,7 +265,7 @@ impl<'a> Binder<'a> {
                 steps.push(match &work.work {
                     Work::Jump(jump) => self.jump(jump, work.inputs.first().copied().flatten(), at),
                     _ => {
-                        let mut place = |bytes: &Arc<[u8]>, packing| {
+                        let mut place = |bytes: &Bytes, packing| {
                             layout.place_packed(bytes, Some(packing), &mut constants)
                         };
                         self.step(work, at, &mut place)?

@@ -7,9 +7,9 @@
 use super::operation::{KnownTensor, Operation};
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, UNKNOWN};
+use bytes::Bytes;
 use cairn_ops::Error;
 use cairn_tensor::{DType, Layout};
-use std::sync::Arc;
 
 /// What is known of a value while a graph is compiled.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub struct ValueInfo {
     /// Type and sizes.
     pub desc: Desc,
     /// The bytes of a constant.
-    pub bytes: Option<Arc<[u8]>>,
+    pub bytes: Option<Bytes>,
 }
 
 impl ValueInfo {

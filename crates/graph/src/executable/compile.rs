@@ -1,7 +1,7 @@
 //! A graph that is compiled: a program or a flow, and what the user may know about it.
 
 use super::tensor::{RunInput, RunTensor};
-use crate::compile::constants::ConstantLayout;
+use crate::compile::constants::{ConstantLayout, Constants};
 use crate::compile::described::described;
 use crate::compile::flatten::flatten;
 use crate::compile::flow::{Flow, flow};
@@ -13,6 +13,7 @@ use crate::ir::{Desc, Graph};
 use crate::model;
 use crate::run::dynamic::Plans;
 use crate::run::pass::{Part, Pass};
+use cairn_runtime::lock::{Mutex, Rank};
 use cairn_tensor::DType;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -71,8 +72,10 @@ pub struct Executable {
     pub has_separate_fixed: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
-    /// What was compiled, and how.
-    source: (Graph, PrepareOptions),
+    /// The constants that its loads upload; the last load takes them.
+    pub(crate) constants: Mutex<Constants>,
+    /// What was compiled, and how; `None` if it was not kept.
+    source: Option<(Graph, PrepareOptions)>,
 }
 
 /// How a graph runs.
@@ -103,15 +106,19 @@ const MIN_REPORTED_BYTES: u64 = 512;
 const SLACK: usize = 64;
 
 impl Executable {
-    /// Compiles a graph. `label` is what the user calls it, for messages.
+    /// Compiles a graph, and keeps it. `label` is what the user calls it, for messages.
     pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
-        Executable::compile_sharing(graph, label, options, &mut ConstantLayout::default())
+        let CompileOptions { inputs, folds, custom, .. } = options.clone();
+        let mut layout = ConstantLayout::default();
+        let compiled = Executable::compile_sharing(&graph, label, options, &mut layout)?;
+        let source = Some((graph, PrepareOptions { inputs, folds, custom }));
+        Ok(Executable { source, ..compiled })
     }
 
     /// Compiles a graph that shares const memory with others, which were compiled before with the same layout and are
-    /// loaded into the same memory.
+    /// loaded into the same memory. The graph is not kept.
     pub fn compile_sharing(
-        graph: Graph,
+        graph: &Graph,
         label: Arc<str>,
         options: CompileOptions,
         layout: &mut ConstantLayout,
@@ -126,7 +133,7 @@ impl Executable {
             custom,
         } = options;
         let options = PrepareOptions { inputs, folds, custom };
-        let prepared = prepare(&graph, &options).map_err(|failure| failure.in_context(&label))?;
+        let prepared = prepare(graph, &options).map_err(|failure| failure.in_context(&label))?;
         let mut inputs: Vec<(String, Desc)> =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let variables = inputs.split_off(inputs.len() - prepared.variables);
@@ -147,22 +154,25 @@ impl Executable {
                     reuse.iter().map(|(_, output)| *output).collect();
                 let flat = flatten(prepared);
                 match program(&flat, &copied_outputs, fuses, layout) {
-                    Ok(program) => static_program = Some(Arc::new(program)),
-                    Err(ProgramError::Values) => dynamic = Some(prepare(&graph, &options)?),
+                    Ok(program) => static_program = Some(program),
+                    Err(ProgramError::Values) => dynamic = Some(prepare(graph, &options)?),
                     Err(ProgramError::Failed(failure)) => return Err(failure.in_context(&label)),
                 }
             }
             false => dynamic = Some(prepared),
         }
-        let kind = match static_program {
-            Some(program) => {
+        let (kind, constants) = match static_program {
+            Some(mut program) => {
+                let constants = std::mem::take(&mut program.constants);
+                let program = Arc::new(program);
                 let pass = |part| Pass::new(&program, part, label.clone(), (&names, &output_nodes));
                 let (init, steps) = (pass(Part::Init), pass(Part::Steps));
-                Kind::Static { program, init, steps }
+                (Kind::Static { program, init, steps }, constants)
             }
             None => {
-                let prepared = dynamic.expect("a graph that is not static");
-                Kind::Dynamic { flow: Arc::new(flow(prepared, layout)), plans: Plans::default() }
+                let mut flow = flow(dynamic.expect("a graph that is not static"), layout);
+                let constants = std::mem::take(&mut flow.constants);
+                (Kind::Dynamic { flow: Arc::new(flow), plans: Plans::default() }, constants)
             }
         };
         Ok(Executable {
@@ -175,7 +185,8 @@ impl Executable {
             is_refreshable,
             has_separate_fixed,
             reuse,
-            source: (graph, options),
+            constants: Mutex::new(Rank::Plans, constants),
+            source: None,
         })
     }
 
@@ -241,7 +252,9 @@ impl Executable {
 
     /// The bytes of a model of the graph: as it was when it was compiled, with what was inferred.
     pub fn model(&self) -> Result<Vec<u8>> {
-        let (graph, options) = &self.source;
+        let Some((graph, options)) = &self.source else {
+            return Err(Failure::failed(format!("{}: the graph was not kept", self.label)));
+        };
         let described = prepare(graph, options).and_then(|ready| described(graph, &ready));
         Ok(model::write(&described.map_err(|failure| failure.in_context(&self.label))?))
     }
@@ -265,6 +278,11 @@ impl Executable {
         let other_data =
             json!({"graph": &*self.label, "isStatic": self.is_static(), "nodes": nodes});
         json!({"traceEvents": [process], "otherData": other_data}).to_string()
+    }
+
+    /// The constants that a load uploads.
+    pub fn constants(&self) -> Constants {
+        self.constants.lock().clone()
     }
 
     /// Whether all sizes are known.

@@ -1,13 +1,13 @@
 //! A graph with its memory on a device.
 
 use super::compile::{Executable, Kind};
-use crate::compile::constants::PlacedConstant;
 use crate::failure::{Failure, Result};
 use crate::run::graph_kernel::GraphKernel;
 use crate::run::memory::{CallersMemory, CallersRange, CallersUse, MemorySource};
-use crate::run::pass::{Constants, LoadedPass, RegionAddresses};
+use crate::run::pass::{LoadedPass, RegionAddresses};
 use crate::run::report::{self, PlanReport};
-use cairn_exec::{Target, upload};
+use crate::run::upload::ConstantUpload;
+use cairn_exec::Target;
 use cairn_runtime::error::Code;
 use cairn_runtime::event::Event;
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
@@ -54,6 +54,8 @@ pub struct LoadOptions<'a> {
     pub feature_bytes: u64,
     /// Memory of the program that is known to be in use: no block of an allocator may overlap it.
     pub in_use: &'a [CallersRange],
+    /// Whether the executable is not loaded again: its constants need not be kept.
+    pub is_last: bool,
 }
 
 /// A loaded executable with its const memory and, if it is static, fixed and feature memory.
@@ -200,7 +202,7 @@ impl Executable {
             state: Mutex::new(Rank::Runs, state),
         };
         loaded.emit(stream.spine());
-        let upload_seq = loaded.fill(stream)?;
+        let upload_seq = loaded.fill(stream, options.is_last)?;
         loaded.ready.record(stream)?;
         if matches!(&self.kind, Kind::Dynamic { flow, .. } if flow.has_custom_operators()) {
             loaded.constants_task = upload_seq.map(|seq| (stream.clone(), seq));
@@ -209,24 +211,16 @@ impl Executable {
     }
 
     /// The task that uploads the constants.
-    fn constants(&self, address: usize, device: u32) -> Task {
-        let (name, what) = ("graph constants", "constants");
+    fn upload(&self, address: usize, device: u32, is_last: bool) -> Task {
+        let mut kept = self.constants.lock();
+        let constants = if is_last { std::mem::take(&mut *kept) } else { kept.clone() };
         let bytes = self.const_bytes() as usize;
-        match &self.kind {
-            Kind::Static { program, .. } => {
-                let body = GraphKernel::body(Constants(program.clone()), &self.label, what);
-                let to = Span { address, bytes, location: Location::Device(device) };
-                Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
-            }
-            Kind::Dynamic { flow, .. } => {
-                let mut buffer = vec![0; bytes];
-                for PlacedConstant { start, bytes, .. } in &flow.constants {
-                    let start = *start as usize;
-                    buffer[start..start + bytes.len()].copy_from_slice(bytes);
-                }
-                let prefix = Some(format!("{}, {what}", self.label));
-                upload(name, &buffer.into(), address, device, prefix)
-            }
+        let to = Span { address, bytes, location: Location::Device(device) };
+        Task {
+            name: "graph constants",
+            reads: Spans::new(),
+            writes: [to].into_iter().collect(),
+            body: GraphKernel::body(ConstantUpload::new(constants), &self.label, "constants"),
         }
     }
 }
@@ -247,13 +241,13 @@ impl LoadedExecutable {
 
     /// Uploads the constants, and computes what depends on them alone. Returns the number of the task that uploads
     /// them.
-    fn fill(&self, stream: &Arc<Stream>) -> Result<Option<u64>> {
+    fn fill(&self, stream: &Arc<Stream>, is_last: bool) -> Result<Option<u64>> {
         let executable = &self.executable;
         let mut state = self.state.lock();
         let Some(address) = state.constants.address() else { return Ok(None) };
         let mut upload_seq = None;
         if executable.const_bytes() > 0 {
-            upload_seq = Some(stream.submit(executable.constants(address, self.device))?);
+            upload_seq = Some(stream.submit(executable.upload(address, self.device, is_last))?);
         }
         let fixed = state.regions(executable).fixed;
         if let (Some(fixed), Plans::Static { init, .. }) = (fixed, &self.plans) {

@@ -17,7 +17,7 @@ mod load;
 mod run;
 mod tensor;
 
-pub use crate::compile::constants::ConstantLayout;
+pub use crate::compile::constants::{ConstantLayout, PlacedConstant};
 pub use crate::run::memory::{CallersRange, CallersUse};
 pub use compile::{CompileOptions, Executable, Kind};
 pub use load::{Bases, FixedBase, LoadOptions, LoadedExecutable};

@@ -1,8 +1,8 @@
 //! Tensors as they go into a run and come out of it.
 
+use bytes::Bytes;
 use cairn_runtime::memory::allocator::Block;
 use cairn_tensor::{DType, Layout};
-use std::sync::Arc;
 
 /// A tensor as a user of the engine describes it.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct RunTensor {
     /// Its sizes, where the caller says.
     pub dims: Option<Vec<i64>>,
     /// A copy of its bytes, if it lies on the host.
-    pub host: Option<Arc<[u8]>>,
+    pub host: Option<Bytes>,
     /// Whether the caller says that it lies on the host.
     pub says_host: bool,
 }
@@ -37,7 +37,7 @@ pub struct RunInput {
     /// Where it is on the device; 0 for one on the host.
     pub(crate) address: usize,
     /// Its bytes, if it is on the host.
-    pub(crate) host: Option<Arc<[u8]>>,
+    pub(crate) host: Option<Bytes>,
 }
 
 impl RunInput {

@@ -1,9 +1,9 @@
 //! Values that are part of a graph: attributes and constants.
 
 use super::{Desc, Graph};
+use bytes::Bytes;
 use cairn_ops::Arg;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// A tensor whose bytes are part of the graph.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,7 +11,7 @@ pub struct Constant {
     /// What it is.
     pub desc: Desc,
     /// Its elements, one after the other.
-    pub bytes: Arc<[u8]>,
+    pub bytes: Bytes,
 }
 
 /// Attributes by name.

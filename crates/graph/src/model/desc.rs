@@ -121,10 +121,10 @@ pub fn write_unfed(desc: &Desc) -> TensorDescriptor {
 /// Reads a tensor with its bytes.
 pub fn read_tensor(def: TensorDef) -> Result<Constant, String> {
     let desc = read(def.desc.unwrap_or_default(), MissingShape::Scalar)?;
-    Ok(Constant { desc, bytes: def.data.into() })
+    Ok(Constant { desc, bytes: def.data })
 }
 
 /// What is written of a tensor.
 pub fn write_tensor(tensor: &Constant) -> TensorDef {
-    TensorDef { desc: Some(write(&tensor.desc)), data: tensor.bytes.to_vec() }
+    TensorDef { desc: Some(write(&tensor.desc)), data: tensor.bytes.clone() }
 }

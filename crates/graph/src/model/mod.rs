@@ -18,6 +18,7 @@ mod weight;
 mod wire;
 
 use crate::ir::Graph;
+use bytes::Bytes;
 use prost::Message;
 
 pub use json::to_json;
@@ -30,7 +31,8 @@ pub use text::to_text;
 /// Every node must have a name of its own, and every input an output that feeds it; cycles are accepted. The text
 /// of an error names graph, node and value. Whatever the bytes are, nesting is bounded, and the memory in use
 /// at any time is at most a hundred times their length and two MiB; real models take less than ten times it.
-pub fn read(bytes: &[u8]) -> Result<Graph, String> {
+pub fn read(bytes: impl Into<Bytes>) -> Result<Graph, String> {
+    let bytes = bytes.into();
     if bytes.is_empty() {
         return Err("The model is empty.".to_owned());
     }
@@ -41,7 +43,7 @@ pub fn read(bytes: &[u8]) -> Result<Graph, String> {
             i32::MAX
         ));
     }
-    weight::check(bytes)?;
+    weight::check(&bytes)?;
     let model = wire::ModelDef::decode(bytes)
         .map_err(|error| format!("The bytes are no model of the graph engine: {error}."))?;
     let mut graphs = model.graph.into_iter();
@@ -64,4 +66,16 @@ pub fn write(graph: &Graph) -> Vec<u8> {
     let root = graph::write_with(graph, &mut graphs);
     graphs.insert(0, root);
     wire::ModelDef { name: graph.name.clone(), graph: graphs }.encode_to_vec()
+}
+
+/// Appends a field that readers skip, so that what follows `start` bytes, the last of which are the model's, begins on a
+/// multiple of `align`.
+pub(crate) fn pad(model: &mut Vec<u8>, start: usize, align: usize) {
+    /// The number 2047 with a length, which the format has no field for.
+    const KEY: [u8; 2] = [0xfa, 0x7f];
+    let least = KEY.len() + 1;
+    let length = (start + least).next_multiple_of(align) - start - least;
+    model.extend(KEY);
+    model.push(length as u8);
+    model.resize(model.len() + length, 0);
 }

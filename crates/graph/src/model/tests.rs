@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn graphs_survive_their_bytes(graph in any_graph_of(any_attr())) {
-        prop_assert_eq!(read(&write(&graph)), Ok(graph));
+        prop_assert_eq!(read(write(&graph)), Ok(graph));
     }
 
     #[test]
@@ -192,10 +192,10 @@ proptest! {
             bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = value);
         }
         bytes.truncate(end.index(2 * bytes.len() + 1));
-        match read(&bytes) {
+        match read(bytes.clone()) {
             Ok(graph) => {
                 let bytes = write(&graph);
-                prop_assert_eq!(write(&read(&bytes).unwrap()), bytes);
+                prop_assert_eq!(write(&read(bytes.clone()).unwrap()), bytes);
             }
             Err(error) => prop_assert!(error.starts_with("The ") && error.ends_with('.'), "{}", error),
         }
@@ -231,7 +231,7 @@ fn samples_are_read_and_survive() {
         ("misc", 32, 2, 5, 0),
     ] {
         let bytes = std::fs::read(folder.join(format!("ge_sample_{name}.pb"))).unwrap();
-        let graph = read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let graph = read(bytes.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(graph.len(), nodes, "{name}");
         assert_eq!((graph.inputs().len(), graph.outputs().len()), (inputs, outputs), "{name}");
         let unfed_inputs = |node: &Node| match node.kind.as_str() {
@@ -244,7 +244,7 @@ fn samples_are_read_and_survive() {
             "{name}"
         );
         assert!(graph.order().is_ok(), "{name}");
-        assert_eq!(read(&write(&graph)), Ok(graph), "{name}");
+        assert_eq!(read(write(&graph)), Ok(graph), "{name}");
     }
 }
 
@@ -265,7 +265,7 @@ fn model(ops: Vec<OpDef>) -> Vec<u8> {
 
 /// Asserts that reading fails with a message that names all of these.
 fn refuses(bytes: &[u8], names: &[&str]) {
-    let error = read(bytes).unwrap_err();
+    let error = read(bytes.to_vec()).unwrap_err();
     for name in names {
         assert!(error.contains(name), "{error:?} does not name {name:?}");
     }
@@ -290,7 +290,7 @@ fn edges_have_to_lead_somewhere() {
 #[test]
 fn cycles_stay_for_the_compiler() {
     let graph =
-        read(&model(vec![op("a", "Add", &["b:0"], 1), op("b", "Add", &["a:0"], 1)])).unwrap();
+        read(model(vec![op("a", "Add", &["b:0"], 1), op("b", "Add", &["a:0"], 1)])).unwrap();
     assert_eq!(graph.order().unwrap_err(), ["a", "b"]);
 }
 
@@ -328,7 +328,7 @@ fn graphs_in_graphs_end_somewhere() {
         outer.attrs.insert("inner".into(), Attr::Graph(Box::new(graph)));
         graph = outer;
     }
-    assert_eq!(read(&write(&graph)).as_ref(), Ok(&graph));
+    assert_eq!(read(write(&graph)).as_ref(), Ok(&graph));
     for _ in 0..25 {
         let mut outer = Graph::new("outer");
         outer.attrs.insert("inner".into(), Attr::Graph(Box::new(graph)));
@@ -347,7 +347,7 @@ fn the_kind_of_a_list_follows_from_its_elements() {
     add("mixed", ListValue { s: vec![b"x".to_vec()], i: vec![1], ..ListValue::default() });
     add("nothing", ListValue::default());
     node.attr.insert("unset".into(), AttrDef::default());
-    let graph = read(&model(vec![node])).unwrap();
+    let graph = read(model(vec![node])).unwrap();
     let attrs = &graph.node(0).unwrap().attrs;
     assert_eq!(attrs, &Attrs::from([("texts".to_owned(), Attr::Texts(vec![b"x".to_vec()]))]));
 }
@@ -360,7 +360,7 @@ fn names_come_from_the_lists_where_descriptions_have_none() {
     node.attr.insert("_output_name_key".into(), list(ListValue { s, ..ListValue::default() }));
     let i = vec![0];
     node.attr.insert("_output_name_value".into(), list(ListValue { i, ..ListValue::default() }));
-    let graph = read(&model(vec![node])).unwrap();
+    let graph = read(model(vec![node])).unwrap();
     let node = graph.node(0).unwrap();
     assert_eq!((node.output_descs[0].name.as_str(), node.attrs.len()), ("y", 0));
 }
@@ -368,7 +368,7 @@ fn names_come_from_the_lists_where_descriptions_have_none() {
 #[test]
 fn missing_sizes_are_unknown_but_for_data() {
     let ops = vec![op("a", "Data", &[], 1), op("b", "Relu", &["a:0"], 1)];
-    let graph = read(&model(ops)).unwrap();
+    let graph = read(model(ops)).unwrap();
     assert_eq!(graph.node(0).unwrap().output_descs[0], Desc::new(DType::Float, &[]));
     assert_eq!(graph.node(1).unwrap().output_descs[0], Desc::unknown(DType::Float));
     assert_eq!(graph.node(1).unwrap().input_descs, [Desc::unknown(DType::Undefined)]);
@@ -390,12 +390,12 @@ fn named_outputs_become_a_node() {
     graph.remove(0);
     let source = |node| Source { node, output: 0 };
     graph.set_outputs(vec![source(3), source(2)]);
-    let reread = read(&write(&graph)).unwrap();
+    let reread = read(write(&graph)).unwrap();
     let names: Vec<&str> = reread.nodes().map(|(_, node)| node.name.as_str()).collect();
     assert_eq!(names, ["NetOutput", "a", "a_3", "NetOutput_0"]);
     assert_eq!(reread.outputs(), [source(2), source(1)]);
     assert_eq!(reread.output_descs()[1].as_ref().unwrap().name, "input1");
-    assert_eq!(read(&write(&reread)), Ok(reread));
+    assert_eq!(read(write(&reread)), Ok(reread));
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn outputs_without_a_node_are_read() {
         ..GraphDef::default()
     };
     let bytes = ModelDef { name: String::new(), graph: vec![graph.clone()] }.encode_to_vec();
-    assert_eq!(read(&bytes).unwrap().outputs(), [Source { node: 0, output: 1 }]);
+    assert_eq!(read(bytes.clone()).unwrap().outputs(), [Source { node: 0, output: 1 }]);
     let graph = GraphDef { output: vec!["z:0".into()], ..graph };
     refuses(&ModelDef { name: String::new(), graph: vec![graph] }.encode_to_vec(), &["'z'"]);
 }

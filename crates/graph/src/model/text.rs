@@ -2,13 +2,13 @@
 
 use super::json::to_json;
 use crate::ir::Graph;
+use bytes::Bytes;
 use serde_json::Value;
 use std::fmt::Write;
-use std::sync::Arc;
 
 /// A graph and those of its nodes as text, without the bytes of constants.
 pub fn to_text(mut graph: Graph) -> Result<String, String> {
-    graph.each_constant(&mut |constant| constant.bytes = Arc::default());
+    graph.each_constant(&mut |constant| constant.bytes = Bytes::new());
     let json = to_json(&super::write(&graph))?;
     let mut text = String::new();
     write_fields(&mut text, &json, 0);
@@ -67,7 +67,7 @@ mod tests {
     fn a_graph_is_written_as_text() {
         let mut graph = Graph::new("a \"net\"");
         let desc = Desc::new(DType::Float, &[2]);
-        let value = Constant { desc: desc.clone(), bytes: [7; 8].into() };
+        let value = Constant { desc: desc.clone(), bytes: vec![7; 8].into() };
         graph.add(Node {
             name: "c".into(),
             kind: "Const".into(),

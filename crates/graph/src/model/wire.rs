@@ -2,6 +2,7 @@
 //!
 //! Fields that a graph has no use for are left out: they are skipped when read.
 
+use bytes::Bytes;
 use prost::{Message, Oneof};
 use std::collections::BTreeMap;
 
@@ -71,8 +72,8 @@ pub struct ShapeDef {
 pub struct TensorDef {
     #[prost(message, optional, tag = "1")]
     pub desc: Option<TensorDescriptor>,
-    #[prost(bytes = "vec", tag = "2")]
-    pub data: Vec<u8>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub data: Bytes,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -93,8 +93,8 @@ impl OfflineModel {
         let mut compile = |inputs: Vec<Desc>| {
             let options =
                 CompileOptions { inputs, has_separate_fixed: true, ..CompileOptions::default() };
-            let graph = self.graph.clone();
-            Executable::compile_sharing(graph, label.clone(), options, &mut layout).map(Arc::new)
+            Executable::compile_sharing(&self.graph, label.clone(), options, &mut layout)
+                .map(Arc::new)
         };
         let described = |dims: Option<&Vec<Vec<i64>>>| -> Vec<Desc> {
             (description.inputs.iter().enumerate())

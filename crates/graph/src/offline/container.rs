@@ -1,5 +1,9 @@
 //! The file of a model (`.om`): a header of 256 bytes, a table of parts, the parts.
 
+use super::source::ModelBytes;
+use bytes::Bytes;
+use std::ops::Range;
+
 /// What the first bytes are: `IMOD`.
 const MAGIC: u32 = 0x444F_4D49;
 const HEADER_BYTES: usize = 256;
@@ -35,12 +39,12 @@ const BUNDLE: u8 = 5;
 const MAX_PARTS: u32 = 8;
 
 /// The parts of a file.
-#[derive(Debug, PartialEq, Eq)]
 pub struct Container<'a> {
     /// Whether Cairn wrote it.
     pub is_ours: bool,
-    /// Kind and bytes of each part.
-    pub parts: Vec<(u32, &'a [u8])>,
+    bytes: &'a dyn ModelBytes,
+    /// Kind and place of each part.
+    parts: Vec<(u32, Range<usize>)>,
 }
 
 /// Why bytes are no model that can be loaded.
@@ -53,9 +57,21 @@ pub enum ContainerError {
 }
 
 impl Container<'_> {
-    /// The bytes of a part.
-    pub fn part(&self, kind: u32) -> Option<&[u8]> {
-        self.parts.iter().find(|(one, _)| *one == kind).map(|(_, bytes)| *bytes)
+    /// Where a part is.
+    pub fn range(&self, kind: u32) -> Option<Range<usize>> {
+        self.parts.iter().find(|(one, _)| *one == kind).map(|(_, range)| range.clone())
+    }
+
+    /// The bytes of a part; none if there is no such part.
+    pub fn part(&self, kind: u32) -> Result<Bytes, String> {
+        self.range(kind).map_or_else(|| Ok(Bytes::new()), |range| self.bytes.part(range))
+    }
+
+    /// Some bytes of the weights; `None` if they are not all inside.
+    pub fn weights(&self, range: Range<usize>) -> Option<Result<Bytes, String>> {
+        let part = self.range(WEIGHTS).unwrap_or_default();
+        let is_inside = range.start <= range.end && range.end <= part.len();
+        is_inside.then(|| self.bytes.part(part.start + range.start..part.start + range.end))
     }
 }
 
@@ -64,9 +80,9 @@ pub fn has_magic(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC.to_le_bytes())
 }
 
-/// Writes a file. Beyond 4 GiB the table has longer fields.
-pub fn write(name: &str, is_dynamic: bool, parts: &[(u32, &[u8])]) -> Vec<u8> {
-    let body: u64 = parts.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+/// Header and table of a file with parts of these kinds and lengths. Beyond 4 GiB the table has longer fields.
+pub fn head(name: &str, is_dynamic: bool, parts: &[(u32, u64)]) -> Vec<u8> {
+    let body: u64 = parts.iter().map(|(_, length)| length).sum();
     let short_table = 4 + 12 * parts.len() as u64;
     let is_long = body + short_table > u64::from(u32::MAX);
     let table_bytes = if is_long { 8 + 24 * parts.len() as u64 } else { short_table };
@@ -85,127 +101,171 @@ pub fn write(name: &str, is_dynamic: bool, parts: &[(u32, &[u8])]) -> Vec<u8> {
         true => put(field::LONG_LENGTH, &length.to_le_bytes()),
         false => put(field::LENGTH, &(length as u32).to_le_bytes()),
     }
-    bytes.reserve_exact(length as usize);
     bytes.extend((parts.len() as u32).to_le_bytes());
     if is_long {
         bytes.extend([0; 4]);
     }
     let mut offset = 0u64;
-    for (kind, part) in parts {
+    for (kind, length) in parts {
         bytes.extend(kind.to_le_bytes());
         match is_long {
             true => {
                 bytes.extend([0; 4]);
                 bytes.extend(offset.to_le_bytes());
-                bytes.extend((part.len() as u64).to_le_bytes());
+                bytes.extend(length.to_le_bytes());
             }
             false => {
                 bytes.extend((offset as u32).to_le_bytes());
-                bytes.extend((part.len() as u32).to_le_bytes());
+                bytes.extend((*length as u32).to_le_bytes());
             }
         }
-        offset += part.len() as u64;
+        offset += length;
     }
-    parts.iter().for_each(|(_, part)| bytes.extend(*part));
     bytes
 }
 
-/// Reads the parts of a file. Whatever the bytes are, nothing is copied.
-pub fn read(bytes: &[u8]) -> Result<Container<'_>, ContainerError> {
+/// Reads header and tables of a file.
+pub fn read(bytes: &dyn ModelBytes) -> Result<Container<'_>, ContainerError> {
     let malformed = |text: String| Err(ContainerError::Malformed(text));
-    if bytes.len() < HEADER_BYTES {
+    let header = bytes.head(HEADER_BYTES).map_err(ContainerError::Malformed)?;
+    if header.len() < HEADER_BYTES {
         return malformed(format!(
             "it has {} bytes, and the header alone has {HEADER_BYTES}",
-            bytes.len()
+            header.len()
         ));
     }
-    if !has_magic(bytes) {
-        return malformed(format!("it does not begin with 'IMOD' but with {:02x?}", &bytes[..4]));
+    if !has_magic(&header) {
+        return malformed(format!("it does not begin with 'IMOD' but with {:02x?}", &header[..4]));
     }
-    let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    if bytes[field::MODEL_TYPE] == BUNDLE {
+    if header[field::MODEL_TYPE] == BUNDLE {
         return Err(ContainerError::Bundle);
     }
-    let is_long = u64_at(field::LONG_LENGTH) != 0;
-    let length = if is_long { u64_at(field::LONG_LENGTH) } else { u32_at(field::LENGTH).into() };
-    let have = (bytes.len() - HEADER_BYTES) as u64;
+    let number = |at: usize| u64::from(u32_at(&header, at));
+    let is_long = u64_at(&header, field::LONG_LENGTH) != 0;
+    let length = if is_long { u64_at(&header, field::LONG_LENGTH) } else { number(field::LENGTH) };
+    let have = (bytes.length() - HEADER_BYTES) as u64;
     if length != have {
         return malformed(format!(
             "its header says that {length} bytes follow, and {have} do: was it copied completely?"
         ));
     }
     let mut parts = Vec::new();
-    let mut rest = &bytes[HEADER_BYTES..];
-    let mut models = u32_at(field::MODEL_COUNT).max(1);
-    while models > 0 && !rest.is_empty() {
-        match read_table(rest, is_long) {
-            Some((table, after)) => {
+    let mut at = HEADER_BYTES;
+    let mut models = number(field::MODEL_COUNT).max(1);
+    while models > 0 && at < bytes.length() {
+        match read_table(bytes, at, is_long) {
+            Some((table, end)) => {
                 parts.extend(table);
-                rest = after;
+                at = end;
             }
             None => return malformed("its table of parts does not fit its length".to_owned()),
         }
         models -= 1;
     }
-    let user_info = &bytes[field::USER_INFO];
-    Ok(Container { is_ours: user_info.starts_with(SIGNATURE), parts })
+    let is_ours = header[field::USER_INFO].starts_with(SIGNATURE);
+    Ok(Container { is_ours, bytes, parts })
 }
 
-/// The parts of one table, and what follows them.
-type Table<'a> = (Vec<(u32, &'a [u8])>, &'a [u8]);
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
 
-fn read_table(bytes: &[u8], is_long: bool) -> Option<Table<'_>> {
-    let number = |at: usize| -> Option<u32> {
-        Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+/// The parts of one table, and where they end.
+type Table = (Vec<(u32, Range<usize>)>, usize);
+
+fn read_table(bytes: &dyn ModelBytes, start: usize, is_long: bool) -> Option<Table> {
+    let read = |at: usize, count: usize| -> Option<Bytes> {
+        let end = at.checked_add(count).filter(|end| *end <= bytes.length())?;
+        bytes.part(at..end).ok()
     };
-    let count = number(0)?;
+    let count = u32_at(&read(start, 4)?, 0);
     if count == 0 || count > MAX_PARTS {
         return None;
     }
-    let (start, entry) = if is_long { (8, 24) } else { (4, 12) };
-    let mut rest = bytes.get(start + entry * count as usize..)?;
+    let (head, entry) = if is_long { (8, 24) } else { (4, 12) };
+    let entries = read(start + head, entry * count as usize)?;
+    let mut at = start + head + entries.len();
     let mut parts = Vec::new();
-    for at in 0..count as usize {
-        let entry_at = start + entry * at;
-        let size = match is_long {
-            true => u64::from_le_bytes(bytes.get(entry_at + 16..entry_at + 24)?.try_into().ok()?),
-            false => number(entry_at + 8)?.into(),
-        };
-        let (part, after) = rest.split_at_checked(usize::try_from(size).ok()?)?;
-        parts.push((number(entry_at)?, part));
-        rest = after;
+    for entry in entries.chunks_exact(entry) {
+        let size = if is_long { u64_at(entry, 16) } else { u32_at(entry, 8).into() };
+        let end =
+            at.checked_add(usize::try_from(size).ok()?).filter(|end| *end <= bytes.length())?;
+        parts.push((u32_at(entry, 0), at..end));
+        at = end;
     }
-    Some((parts, rest))
+    Some((parts, at))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn file(is_dynamic: bool, parts: &[(u32, &[u8])]) -> Vec<u8> {
+        let lengths: Vec<_> = parts.iter().map(|(kind, part)| (*kind, part.len() as u64)).collect();
+        let mut bytes = head("net", is_dynamic, &lengths);
+        parts.iter().for_each(|(_, part)| bytes.extend(*part));
+        bytes
+    }
+
     #[test]
     fn parts_come_back() {
-        let file = write("net", true, &[(GRAPH, b"graph"), (WEIGHTS, b""), (DESCRIPTION, b"io")]);
-        let container = read(&file).unwrap();
+        let file = file(true, &[(GRAPH, b"graph"), (WEIGHTS, b"weights"), (DESCRIPTION, b"io")]);
+        let container = read(&file).ok().unwrap();
         assert!(container.is_ours);
-        assert_eq!(container.part(GRAPH), Some(&b"graph"[..]));
-        assert_eq!(container.part(WEIGHTS), Some(&b""[..]));
-        assert_eq!(container.part(TASKS), None);
+        assert_eq!(container.part(GRAPH).unwrap(), &b"graph"[..]);
+        assert_eq!(container.part(TASKS).unwrap(), &b""[..]);
+        assert_eq!(container.range(TASKS), None);
+        assert_eq!(container.weights(2..5).unwrap().unwrap(), &b"igh"[..]);
+        assert!(container.weights(2..8).is_none() && container.weights(9..9).is_none());
         assert_eq!(&file[..4], b"IMOD");
         assert_eq!(file[field::IS_DYNAMIC], 1);
     }
 
     #[test]
     fn every_prefix_is_refused() {
-        let file = write("net", false, &[(GRAPH, b"graph"), (DESCRIPTION, b"io")]);
+        let file = file(false, &[(GRAPH, b"graph"), (DESCRIPTION, b"io")]);
         for end in 0..file.len() {
-            assert!(read(&file[..end]).is_err(), "{end}");
+            assert!(read(&&file[..end]).is_err(), "{end}");
         }
         let mut bundle = file.clone();
         bundle[field::MODEL_TYPE] = BUNDLE;
-        assert_eq!(read(&bundle), Err(ContainerError::Bundle));
+        assert_eq!(read(&bundle).err(), Some(ContainerError::Bundle));
         let mut parts = file;
         parts[HEADER_BYTES] = 200;
         assert!(matches!(read(&parts), Err(ContainerError::Malformed(_))));
+    }
+
+    /// A file with this head, and zeros after it.
+    struct Sparse(Vec<u8>, usize);
+
+    impl ModelBytes for Sparse {
+        fn length(&self) -> usize {
+            self.1
+        }
+
+        fn part(&self, range: Range<usize>) -> Result<Bytes, String> {
+            Ok(range.map(|at| self.0.get(at).copied().unwrap_or_default()).collect())
+        }
+    }
+
+    #[test]
+    fn numbers_are_long_beyond_4_gib() {
+        let most = u64::from(u32::MAX);
+        for (weights, table) in [(most - 45, 40), (most - 44, 80), (3 * most, 80)] {
+            let lengths = [(GRAPH, 3), (WEIGHTS, weights), (DESCRIPTION, 2)];
+            let head = head("net", false, &lengths);
+            assert_eq!(head.len(), HEADER_BYTES + table);
+            let all = head.len() + weights as usize + 5;
+            let sparse = Sparse(head, all);
+            let container = read(&sparse).ok().unwrap();
+            let start = HEADER_BYTES + table + 3;
+            assert_eq!(container.range(WEIGHTS), Some(start..start + weights as usize));
+            assert_eq!(container.range(DESCRIPTION), Some(all - 2..all));
+            assert!(read(&Sparse(sparse.0.clone(), all - 1)).is_err());
+        }
     }
 }

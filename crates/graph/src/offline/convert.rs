@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::ir::{Attr, Graph};
 use crate::model::{self, OutputType};
 use crate::onnx;
+use bytes::Bytes;
 use cairn_tensor::{DType, Format};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -83,7 +84,7 @@ impl ConvertOptions {
     pub fn read(
         &self,
         origin: Origin,
-        bytes: Vec<u8>,
+        bytes: Bytes,
         folder: Option<&Path>,
     ) -> Result<Graph, ConvertError> {
         let graph = match origin {
@@ -98,8 +99,9 @@ impl ConvertOptions {
             }
             Origin::GraphEngine => {
                 let unreadable = |text| ConvertError { code: code::MODEL, text };
-                let mut graph = model::read(&bytes).map_err(unreadable)?;
-                let files = WeightFiles { folder, in_memory: &BTreeMap::new() };
+                let mut graph = model::read(bytes).map_err(unreadable)?;
+                let in_memory = BTreeMap::new();
+                let files = WeightFiles::new(folder, &in_memory);
                 external::put_back(&mut graph, &files).map_err(unreadable)?;
                 self.choose_outputs(&mut graph)?;
                 graph

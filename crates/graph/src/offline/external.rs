@@ -1,13 +1,15 @@
 //! Weights in files of their own: in the graph of the model file, a `FileConstant` stands for each large constant, and
 //! names a file, and the bytes of it.
 
+use super::pieces::Pieces;
 use super::weights::{ALIGN, MIN_BYTES};
+use crate::files::{OpenFiles, range_of};
 use crate::ir::{Attr, Attrs, CONST, Constant, Desc, Graph, Node};
-use crate::onnx::read_range;
+use bytes::Bytes;
+use cairn_runtime::memory::mapped_file;
 use cairn_tensor::DType;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Where the large constants of a model are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub struct WeightFile {
     /// Its name, without a folder.
     pub name: String,
     /// What it holds.
-    pub bytes: Arc<[u8]>,
+    pub content: Pieces,
 }
 
 /// The folder of these files, in the folder of the model.
@@ -45,15 +47,15 @@ const DTYPE: &str = "dtype";
 
 /// Takes large constants out of a graph, into files.
 pub fn take_out(graph: &mut Graph, placement: &WeightPlacement) -> Vec<WeightFile> {
-    let mut files = Vec::new();
-    let mut combined = Vec::new();
-    let mut names: HashMap<String, usize> = HashMap::new();
-    let mut place = |bytes: &Arc<[u8]>| match placement {
+    let mut files: Vec<WeightFile> = Vec::new();
+    let mut combined = Pieces::default();
+    let mut names: HashMap<String, Bytes> = HashMap::new();
+    let mut place = |bytes: &Bytes| match placement {
         WeightPlacement::Inside => None,
         WeightPlacement::Combined(name) => {
-            combined.resize(combined.len().next_multiple_of(ALIGN), 0);
-            let offset = combined.len();
-            combined.extend_from_slice(bytes);
+            combined.align(ALIGN);
+            let offset = combined.length();
+            combined.push(bytes.clone());
             Some((name.clone(), offset))
         }
         WeightPlacement::Separate => {
@@ -61,11 +63,12 @@ pub fn take_out(graph: &mut Graph, placement: &WeightPlacement) -> Vec<WeightFil
             let endings = std::iter::once(String::new()).chain((1..).map(|n| format!("_{n}")));
             for name in endings.map(|ending| base.clone() + &ending) {
                 match names.get(&name) {
-                    Some(at) if files_equal(&files, *at, bytes) => return Some((name, 0)),
+                    Some(known) if known == bytes => return Some((name, 0)),
                     Some(_) => {}
                     None => {
-                        names.insert(name.clone(), files.len());
-                        files.push(WeightFile { name: name.clone(), bytes: bytes.clone() });
+                        names.insert(name.clone(), bytes.clone());
+                        let content = Pieces::from(bytes.clone());
+                        files.push(WeightFile { name: name.clone(), content });
                         return Some((name, 0));
                     }
                 }
@@ -86,13 +89,9 @@ pub fn take_out(graph: &mut Graph, placement: &WeightPlacement) -> Vec<WeightFil
         }
     });
     if let WeightPlacement::Combined(name) = placement {
-        files.push(WeightFile { name: name.clone(), bytes: combined.into() });
+        files.push(WeightFile { name: name.clone(), content: combined });
     }
     files
-}
-
-fn files_equal(files: &[WeightFile], at: usize, bytes: &[u8]) -> bool {
-    files[at].bytes[..] == *bytes
 }
 
 fn file_attrs(constant: &Constant, name: String, offset: usize) -> Attrs {
@@ -107,9 +106,11 @@ fn file_attrs(constant: &Constant, name: String, offset: usize) -> Attrs {
 
 /// FNV-1a, of 64 bits.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    });
+    mapped_file::release(bytes);
+    hash
 }
 
 /// Whether constants of the graph are in files.
@@ -121,9 +122,11 @@ pub fn has_files(graph: &Graph) -> bool {
 /// The files of a model: those in memory by name, then those of a folder, or of the folder `weight` in it.
 pub struct WeightFiles<'a> {
     /// The folder; `None` for a model in memory, of which none is known.
-    pub folder: Option<&'a Path>,
+    folder: Option<&'a Path>,
     /// The bytes of files that are not looked up there.
-    pub in_memory: &'a BTreeMap<String, Arc<[u8]>>,
+    in_memory: &'a BTreeMap<String, Bytes>,
+    /// Those that were opened.
+    opened: OpenFiles,
 }
 
 /// Turns each `FileConstant` of a graph into a constant. The text of an error names node and file.
@@ -139,7 +142,12 @@ pub fn put_back(graph: &mut Graph, files: &WeightFiles<'_>) -> Result<(), String
     result
 }
 
-impl WeightFiles<'_> {
+impl<'a> WeightFiles<'a> {
+    /// Files of which none was opened yet.
+    pub fn new(folder: Option<&'a Path>, in_memory: &'a BTreeMap<String, Bytes>) -> Self {
+        WeightFiles { folder, in_memory, opened: OpenFiles::default() }
+    }
+
     fn restore(&self, node: &mut Node) -> Result<(), String> {
         let text = |name: &str| match node.attrs.get(name) {
             Some(Attr::Text(text)) if !text.is_empty() => {
@@ -184,16 +192,9 @@ impl WeightFiles<'_> {
         Ok(())
     }
 
-    fn read(&self, name: &str, offset: u64, bytes: usize) -> Result<Arc<[u8]>, String> {
+    fn read(&self, name: &str, offset: u64, bytes: usize) -> Result<Bytes, String> {
         if let Some(file) = self.in_memory.get(name) {
-            let start = usize::try_from(offset).ok();
-            let range = start.and_then(|start| file.get(start..start.checked_add(bytes)?));
-            return range.map(Into::into).ok_or_else(|| {
-                let have = file.len();
-                format!(
-                    "its file '{name}' has {have} bytes; it needs {bytes} from byte {offset} on"
-                )
-            });
+            return range_of(file, &format!("'{name}'"), offset, bytes);
         }
         let Some(folder) = self.folder else {
             return Err(format!(
@@ -202,7 +203,7 @@ impl WeightFiles<'_> {
         };
         let places: [PathBuf; 2] = [folder.join(WEIGHT_FOLDER).join(name), folder.join(name)];
         match places.iter().find(|path| path.is_file()) {
-            Some(path) => read_range(path, offset, bytes).map(Into::into),
+            Some(path) => self.opened.read(path, offset, bytes),
             None => Err(format!(
                 "there is neither a file {} nor {}",
                 places[0].display(),
@@ -240,8 +241,8 @@ mod tests {
         graph
     }
 
-    fn in_memory(files: &[WeightFile]) -> BTreeMap<String, Arc<[u8]>> {
-        files.iter().map(|file| (file.name.clone(), file.bytes.clone())).collect()
+    fn in_memory(files: &[WeightFile]) -> BTreeMap<String, Bytes> {
+        files.iter().map(|file| (file.name.clone(), file.content.to_vec().into())).collect()
     }
 
     #[test]
@@ -252,13 +253,13 @@ mod tests {
         ] {
             let mut moved = graph();
             let files = take_out(&mut moved, &placement);
-            let total: usize = files.iter().map(|file| file.bytes.len()).sum();
+            let total: usize = files.iter().map(|file| file.content.length()).sum();
             assert_eq!((files.len(), total), (count, bytes));
             assert!(has_files(&moved) && !has_files(&graph()));
             let kinds: Vec<&str> = moved.nodes().map(|(_, node)| node.kind.as_str()).collect();
             assert_eq!(kinds, ["FileConstant", "FileConstant", "FileConstant", "Const"]);
             let files = in_memory(&files);
-            put_back(&mut moved, &WeightFiles { folder: None, in_memory: &files }).unwrap();
+            put_back(&mut moved, &WeightFiles::new(None, &files)).unwrap();
             assert_eq!(moved, graph());
         }
     }
@@ -269,14 +270,14 @@ mod tests {
         let files = take_out(&mut moved, &WeightPlacement::Combined("all".into()));
         let none = BTreeMap::new();
         let refused = |graph: &Graph, folder: Option<&Path>, files: &BTreeMap<_, _>| {
-            let files = WeightFiles { folder, in_memory: files };
+            let files = WeightFiles::new(folder, files);
             put_back(&mut graph.clone(), &files).unwrap_err()
         };
         let text = refused(&moved, None, &none);
         assert!(text.contains("'all'") && text.contains("ACL_MDL_WEIGHT_PATH_PTR"), "{text}");
         let text = refused(&moved, Some(Path::new("/nowhere")), &none);
         assert!(text.contains("node a") && text.contains("/nowhere/weight/all"), "{text}");
-        let short = BTreeMap::from([("all".to_owned(), files[0].bytes[..1600].into())]);
+        let short = BTreeMap::from([("all".to_owned(), in_memory(&files)["all"].slice(..1600))]);
         let text = refused(&moved, None, &short);
         assert!(text.contains("1600 bytes") && text.contains("node b"), "{text}");
         for (attr, value, part) in [

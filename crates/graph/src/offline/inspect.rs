@@ -4,6 +4,7 @@ use super::container::{self, Container};
 use super::description::{self, Description};
 use super::external;
 use super::file::open;
+use super::source::ModelBytes;
 use super::weights;
 use crate::failure::Result;
 use crate::ir::{Attr, Graph};
@@ -18,15 +19,15 @@ pub struct ModelFile<'a> {
 
 impl ModelFile<'_> {
     /// Opens the bytes of a file.
-    pub fn open(bytes: &[u8]) -> Result<ModelFile<'_>> {
+    pub fn open(bytes: &dyn ModelBytes) -> Result<ModelFile<'_>> {
         let container = open(bytes)?;
-        let graph = model::read(container.part(container::GRAPH).unwrap_or_default());
+        let graph = container.part(container::GRAPH).and_then(model::read);
         Ok(ModelFile { container, graph })
     }
 
     /// The graph as JSON, with the names of the format's fields.
     pub fn graph_json(&self) -> std::result::Result<Value, String> {
-        model::to_json(self.container.part(container::GRAPH).unwrap_or_default())
+        model::to_json(&self.container.part(container::GRAPH)?)
     }
 
     /// Whether Cairn wrote it.
@@ -54,18 +55,18 @@ impl ModelFile<'_> {
 
     /// The bytes of the graph.
     pub fn graph_bytes(&self) -> usize {
-        self.container.part(container::GRAPH).map_or(0, <[u8]>::len)
+        self.container.range(container::GRAPH).unwrap_or_default().len()
     }
 
     /// The bytes of the weights.
     pub fn weight_bytes(&self) -> usize {
-        self.container.part(container::WEIGHTS).map_or(0, <[u8]>::len)
+        self.container.range(container::WEIGHTS).unwrap_or_default().len()
     }
 
     /// Inputs, outputs and gears, if Cairn wrote it.
     pub fn description(&self) -> Option<Description> {
-        let part = self.container.part(container::DESCRIPTION)?;
-        self.is_ours().then(|| description::read(part))?
+        let part = self.container.part(container::DESCRIPTION).ok()?;
+        self.is_ours().then(|| description::read(&part))?
     }
 }
 

@@ -5,7 +5,6 @@ use crate::executable::{Bases, LoadOptions, LoadedExecutable, OutputMemory, RunO
 use crate::failure::{Failure, Result};
 use cairn_exec::Target;
 use cairn_runtime::lock::{Mutex, Rank};
-use std::sync::Arc;
 
 /// Memory that the program has for a model. It belongs to the program, and stays valid until the unload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub struct ModelMemory {
 /// A loaded model. Its gears share memory, so that runs follow each other, whatever streams they are on.
 pub struct LoadedModel {
     /// What was loaded.
-    pub model: Arc<CompiledModel>,
+    pub model: CompiledModel,
     /// One for each gear; the largest has the memory of all.
     loaded: Vec<LoadedExecutable>,
     /// Held while a run of a model with gears is submitted: what follows the last run is the next one.
@@ -28,9 +27,9 @@ pub struct LoadedModel {
 
 impl CompiledModel {
     /// Takes memory for the model from the target's allocator, and fills it on the target's stream. `id` is the number
-    /// that allocators see.
+    /// that allocators see. Its constants are the load's: once that is done, nothing needs the file that they came from.
     pub fn load(
-        self: &Arc<CompiledModel>,
+        self: CompiledModel,
         target: &Target<'_>,
         id: u32,
         memory: ModelMemory,
@@ -45,6 +44,7 @@ impl CompiledModel {
                 const_bytes: self.weight_bytes(),
                 feature_bytes: self.work_bytes(),
                 in_use: &[],
+                is_last: true,
             },
         )?;
         let (constants, feature) = owner.addresses();
@@ -52,12 +52,12 @@ impl CompiledModel {
         let mut loaded = Vec::with_capacity(self.executables.len());
         for (at, executable) in self.executables.iter().enumerate() {
             if at != self.largest {
-                let options = LoadOptions { id, bases, ..LoadOptions::default() };
+                let options = LoadOptions { id, bases, is_last: true, ..LoadOptions::default() };
                 loaded.push(executable.load(target, &options)?);
             }
         }
         loaded.insert(self.largest, owner);
-        Ok(LoadedModel { model: self.clone(), loaded, order: Mutex::new(Rank::Stage, ()) })
+        Ok(LoadedModel { model: self, loaded, order: Mutex::new(Rank::Stage, ()) })
     }
 }
 

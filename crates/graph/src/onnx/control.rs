@@ -7,6 +7,7 @@ use super::graph::{Model, Scope, net_output};
 use super::wire::{GraphProto, NodeProto};
 use crate::compile::shapes::{ValueInfo, merge_descs};
 use crate::ir::{Attrs, Constant, Desc, Graph, UNKNOWN};
+use bytes::Bytes;
 use cairn_tensor::DType;
 use std::collections::BTreeSet;
 
@@ -467,7 +468,7 @@ impl ControlConversion<'_, '_, '_> {
             dims.extend(&element.dims);
         }
         let desc = Desc::new(element.dtype, &dims);
-        let constant = Constant { desc, bytes: [].into() };
+        let constant = Constant { desc, bytes: Bytes::new() };
         self.builder.constant(&format!("{}/empty", self.label), constant)
     }
 }

@@ -16,19 +16,18 @@ mod unsupported;
 mod weight;
 mod wire;
 
+use crate::files::OpenFiles;
 use crate::ir::{Constant, Graph};
 use builder::Budget;
+use bytes::Bytes;
 use graph::{Model, Opsets, domain};
 use prost::Message;
-use prost::bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use tensor::ExternalData;
 
 pub use graph::TENSOR_NAME;
-pub(crate) use tensor::read_range;
 
 /// How a model is read.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +36,7 @@ pub struct ReadOptions {
     /// up in the working directory.
     pub folder: Option<PathBuf>,
     /// The bytes of files that are not looked up there, by name.
-    pub files: BTreeMap<String, Arc<[u8]>>,
+    pub files: BTreeMap<String, Bytes>,
     /// Sizes that replace those of inputs, by name.
     pub input_dims: BTreeMap<String, Vec<i64>>,
     /// What the model gives in place of its own outputs: names of tensors, or "node:index".
@@ -57,13 +56,14 @@ const OLDEST_OPSET: i64 = 7;
 
 /// Reads a model. The text of an error names node, tensor and value; operators that are not supported are all named
 /// at once.
-pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
+pub fn read(bytes: impl Into<Bytes>, options: &ReadOptions) -> Result<Graph, String> {
+    let bytes = bytes.into();
     if bytes.is_empty() {
         return Err("The model is empty.".to_owned());
     }
     weight::check(&bytes)?;
     let budget = Rc::new(Budget::new(bytes.len()));
-    let model = wire::ModelProto::decode(Bytes::from(bytes))
+    let model = wire::ModelProto::decode(bytes)
         .map_err(|error| format!("The bytes are no ONNX model: {error}."))?;
     let Some(root) = &model.graph else {
         return Err("The bytes are no ONNX model: they hold no graph.".to_owned());
@@ -81,7 +81,8 @@ pub fn read(bytes: Vec<u8>, options: &ReadOptions) -> Result<Graph, String> {
         .map(|one| ((domain(&one.domain), one.name.as_str(), one.overload.as_str()), one))
         .collect();
     unsupported::check(root, &functions)?;
-    let external = ExternalData { folder: options.folder.clone(), files: options.files.clone() };
+    let (folder, files) = (options.folder.clone(), options.files.clone());
+    let external = ExternalData { folder, files, opened: OpenFiles::default() };
     let (input_dims, outputs) = (&options.input_dims, &options.outputs);
     let model = Model { functions, external: &external, input_dims, outputs, budget };
     for name in options.input_dims.keys() {

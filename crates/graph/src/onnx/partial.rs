@@ -9,9 +9,9 @@ use super::conversion::element;
 use crate::compile::operation::{KnownTensor, Operation};
 use crate::compile::shapes::{ValueInfo, merge_descs};
 use crate::ir::Desc;
+use bytes::Bytes;
 use cairn_tensor::Layout;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Larger tensors are no lists of sizes.
 const MAX_ELEMENTS: usize = 64;
@@ -57,7 +57,7 @@ impl Elements {
     pub fn ints(&self, value: &Value) -> Option<Vec<Option<i64>>> {
         let info = ValueInfo {
             desc: value.info.desc.clone(),
-            bytes: Some(Arc::from(self.bytes.as_slice())),
+            bytes: Some(Bytes::copy_from_slice(&self.bytes)),
         };
         let all = Value { source: value.source, info, elements: None }.ints()?;
         Some(all.iter().zip(&self.known).map(|(number, known)| known.then_some(*number)).collect())

@@ -2,11 +2,12 @@
 
 use super::builder::Budget;
 use super::wire::{SparseTensorProto, TensorProto};
+use crate::files::{OpenFiles, range_of};
 use crate::ir::{Constant, Desc};
+use bytes::Bytes;
 use cairn_tensor::DType;
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 /// Each type with its number in ONNX. Types below a byte and 8-bit floats are not among them.
 const TYPES: [(i32, DType); 16] = [
@@ -62,12 +63,14 @@ pub struct ExternalData {
     /// The folder of the model; `None` for a model in memory, whose files are looked up in the working directory.
     pub folder: Option<PathBuf>,
     /// The bytes of files that are not looked up there, by name.
-    pub files: BTreeMap<String, Arc<[u8]>>,
+    pub files: BTreeMap<String, Bytes>,
+    /// Those that were opened.
+    pub opened: OpenFiles,
 }
 
 impl ExternalData {
     /// The bytes of a tensor that says where they are.
-    fn read(&self, tensor: &TensorProto, bytes: usize) -> Result<Vec<u8>, String> {
+    fn read(&self, tensor: &TensorProto, bytes: usize) -> Result<Bytes, String> {
         let entry = |key: &str| {
             tensor.external_data.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
         };
@@ -88,14 +91,7 @@ impl ExternalData {
         let relative = Path::new(location);
         let name = relative.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if let Some(file) = self.files.get(name) {
-            let start = usize::try_from(offset).ok();
-            let range = start.and_then(|start| file.get(start..start.checked_add(bytes)?));
-            return range.map(<[u8]>::to_vec).ok_or_else(|| {
-                let have = file.len();
-                format!(
-                    "its file '{name}' has {have} bytes; it needs {bytes} from byte {offset} on"
-                )
-            });
+            return range_of(file, &format!("'{name}'"), offset, bytes);
         }
         let is_inside =
             |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
@@ -103,27 +99,8 @@ impl ExternalData {
             return Err(format!("its file '{location}' is outside of the model's folder"));
         }
         let path = self.folder.as_deref().map_or_else(PathBuf::new, Path::to_owned).join(relative);
-        read_range(&path, offset, bytes)
+        self.opened.read(&path, offset, bytes)
     }
-}
-
-/// Some bytes of a file.
-pub fn read_range(path: &Path, offset: u64, bytes: usize) -> Result<Vec<u8>, String> {
-    use std::io::{Read, Seek, SeekFrom};
-    let failed =
-        |error: std::io::Error| format!("its file {} cannot be read: {error}", path.display());
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let have = file.metadata().map_err(failed)?.len();
-    if offset.checked_add(bytes as u64).is_none_or(|end| end > have) {
-        return Err(format!(
-            "its file {} has {have} bytes; it needs {bytes} from byte {offset} on",
-            path.display()
-        ));
-    }
-    file.seek(SeekFrom::Start(offset)).map_err(failed)?;
-    let mut all = vec![0; bytes];
-    file.read_exact(&mut all).map_err(failed)?;
-    Ok(all)
 }
 
 /// Data above this many bytes is outside of what one tensor can be.
@@ -142,8 +119,8 @@ pub fn read(tensor: &TensorProto, external: &ExternalData) -> Result<Constant, S
     };
     let data = match &tensor.raw_data {
         _ if tensor.data_location == EXTERNAL => external.read(tensor, bytes)?,
-        Some(raw) => raw.to_vec(),
-        None => typed_data(tensor, dtype),
+        Some(raw) => raw.clone(),
+        None => typed_data(tensor, dtype).into(),
     };
     if data.len() != bytes {
         return Err(format!(
@@ -152,7 +129,7 @@ pub fn read(tensor: &TensorProto, external: &ExternalData) -> Result<Constant, S
             tensor.dims
         ));
     }
-    Ok(Constant { desc: Desc::new(dtype, &tensor.dims), bytes: data.into() })
+    Ok(Constant { desc: Desc::new(dtype, &tensor.dims), bytes: data })
 }
 
 /// How many elements there are; `None` for sizes that no tensor has.

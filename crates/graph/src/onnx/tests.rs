@@ -3,8 +3,8 @@
 use super::wire::*;
 use super::{ReadOptions, read};
 use crate::ir::{Attr, Graph, NET_OUTPUT};
+use bytes::Bytes;
 use prost::Message;
-use std::sync::Arc;
 
 const FLOAT: i32 = 1;
 const INT64: i32 = 7;
@@ -99,12 +99,12 @@ fn data_in_files_is_read_by_place() {
     model.graph.as_mut().unwrap().initializer.push(tensor);
     let bytes: Vec<u8> = [9f32, 1.0, 2.0, 3.0].iter().flat_map(|one| one.to_le_bytes()).collect();
     let mut options = ReadOptions::default();
-    options.files.insert("net.data".into(), Arc::from(&bytes[..]));
+    options.files.insert("net.data".into(), Bytes::copy_from_slice(&bytes));
     let graph = read(model.encode_to_vec(), &options).unwrap();
     let constant = graph.nodes().find(|(_, node)| node.kind == "Const").unwrap().1;
     let Some(Attr::Tensor(constant)) = constant.attrs.get("value") else { panic!("no tensor") };
     assert_eq!(constant.bytes[..], bytes[4..]);
-    options.files.insert("net.data".into(), Arc::from(&bytes[..8]));
+    options.files.insert("net.data".into(), Bytes::copy_from_slice(&bytes[..8]));
     let refused = read(model.encode_to_vec(), &options).unwrap_err();
     assert!(refused.contains("'w'") && refused.contains("8 bytes"), "{refused}");
 }

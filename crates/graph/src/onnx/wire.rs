@@ -1,7 +1,7 @@
 //! The messages of ONNX, as far as a graph needs them. Fields that nothing reads are left out: they are skipped.
 
+use bytes::Bytes;
 use prost::Message;
-use prost::bytes::Bytes;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelProto {

@@ -7,3 +7,4 @@ pub mod pass;
 pub mod report;
 pub mod static_run;
 mod steps;
+pub mod upload;

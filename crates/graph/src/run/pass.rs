@@ -2,7 +2,6 @@
 
 use super::report::PlanReport;
 use super::steps;
-use crate::compile::constants::PlacedConstant;
 use crate::compile::operation::run_plan;
 use crate::compile::program::{Action, Program, Region, Slice, Step};
 use cairn_exec::Workers;
@@ -271,30 +270,6 @@ impl Kernel for LoadedPass {
             result.map_err(|Fault(text)| {
                 Error::new(Code::OperatorException, format!("node {}: {text}", step.name))
             })?;
-        }
-        Ok(())
-    }
-}
-
-/// The constants of a program on their way to the device.
-pub struct Constants(pub Arc<Program>);
-
-impl Kernel for Constants {
-    fn argument(&self, _purpose: Use, _index: usize) -> &str {
-        "const memory"
-    }
-
-    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
-        let parallel = Workers(task_memory.scheduler());
-        for PlacedConstant { start, bytes, packing } in &self.0.constants {
-            let start = *start as usize;
-            match packing {
-                None => task_memory.copy_to_write(0, start, bytes),
-                Some(packing) => {
-                    let into = &task_memory.write(0)[start..start + packing.bytes];
-                    packing.pack(&parallel, bytes, into);
-                }
-            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::executable::{
     LastFeature, LoadedExecutable, OutputMemory, RunInput, RunOutput, check_outputs, shares_input,
 };
 use crate::failure::Result;
+use bytes::Bytes;
 use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
@@ -37,7 +38,7 @@ pub struct StaticRun<'a> {
 #[derive(Default)]
 struct Scratch {
     /// Copies of inputs on the host: index, memory, bytes.
-    uploads: Vec<(usize, Block, Arc<[u8]>)>,
+    uploads: Vec<(usize, Block, Bytes)>,
     /// Outputs whose memory cannot be written while the steps run: index, memory to write instead, address to copy to.
     redirected: Vec<(usize, Block, usize)>,
     /// Feature memory of this run.

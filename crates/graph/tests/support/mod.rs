@@ -4,6 +4,7 @@
 
 pub mod onnx;
 
+use bytes::Bytes;
 use cairn_graph::Failure;
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
 use cairn_graph::session::{Engine, Options, RunMode, RunTensor, Session, SessionOutput};
@@ -148,7 +149,7 @@ pub fn device(address: usize, dims: &[i64]) -> RunTensor {
 
 /// A tensor on the host.
 pub fn host(values: &[f32], dims: &[i64]) -> RunTensor {
-    let bytes: Arc<[u8]> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let bytes: Bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     RunTensor {
         address: bytes.as_ptr() as usize,
         bytes: bytes.len(),
@@ -189,7 +190,8 @@ impl GraphBuilder {
 
     pub fn constant(&mut self, dtype: DType, dims: &[i64], bytes: &[u8]) -> Source {
         let desc = Desc::new(dtype, dims);
-        let value = Attr::Tensor(Constant { desc: desc.clone(), bytes: bytes.into() });
+        let value =
+            Attr::Tensor(Constant { desc: desc.clone(), bytes: Bytes::copy_from_slice(bytes) });
         let node = Node {
             name: format!("const{}", self.0.len()),
             kind: "Const".into(),

@@ -14,6 +14,7 @@ pub mod external;
 pub mod funnel;
 pub mod layer;
 mod locate;
+pub mod mapped_file;
 pub mod outstanding;
 mod persist;
 pub mod pool;

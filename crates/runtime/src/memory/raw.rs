@@ -234,14 +234,7 @@ const MAX_COPY_BYTES: usize = 1 << 40;
 pub unsafe fn copy_array<T: Copy>(from: *const T, count: usize, name: &str) -> Result<Vec<T>> {
     let mut copy: Vec<T> = Vec::new();
     let bytes = count.saturating_mul(size_of::<T>());
-    if bytes > MAX_COPY_BYTES {
-        return Err(Error::invalid(format!(
-            "{name} has {bytes} bytes, more than {MAX_COPY_BYTES}"
-        )));
-    }
-    if !is_accessible(from as usize, bytes, Use::Read) {
-        return Err(Error::invalid(format!("{name}: no {bytes} bytes can be read at {from:p}")));
-    }
+    expect_readable(from as usize, bytes, name)?;
     copy.try_reserve_exact(count).map_err(|_| {
         let text = format!("no host memory for the {bytes} bytes of {name}");
         Error::new(Code::MemoryAllocation, text)
@@ -252,6 +245,21 @@ pub unsafe fn copy_array<T: Copy>(from: *const T, count: usize, name: &str) -> R
         copy.set_len(count);
     }
     Ok(copy)
+}
+
+/// Fails if bytes of the program cannot be read. `name` is their name in error messages.
+pub fn expect_readable(address: usize, bytes: usize, name: &str) -> Result<()> {
+    if bytes > MAX_COPY_BYTES {
+        return Err(Error::invalid(format!(
+            "{name} has {bytes} bytes, more than {MAX_COPY_BYTES}"
+        )));
+    }
+    match is_accessible(address, bytes, Use::Read) {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid(format!("{name}: no {bytes} bytes can be read at {address:#x}")))
+        }
+    }
 }
 
 /// As [`copy_array`], for plain bytes.

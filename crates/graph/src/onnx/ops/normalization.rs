@@ -266,7 +266,7 @@ fn dropout(node: &mut Conversion<'_>) -> Converted {
         let int64 = DType::Int64 as i64;
         let sizes = node.add("Shape", &[x], attrs([("dtype", int64.into())]))?;
         let desc = Desc::new(DType::Bool, &[]);
-        let true_value = node.constant(Constant { desc, bytes: [1u8].into() });
+        let true_value = node.constant(Constant { desc, bytes: vec![1u8].into() });
         node.add("Fill", &[&sizes, &true_value], Attrs::new())
     };
     if !is_training || ratio == 0.0 {

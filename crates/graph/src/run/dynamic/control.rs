@@ -11,10 +11,10 @@ use crate::executable::{RunInput, RunOutput};
 use crate::failure::Result;
 use crate::run::graph_kernel::copy_task;
 use crate::run::memory::MemorySource;
+use bytes::Bytes;
 use cairn_exec::upload;
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::task::{Location, Span};
-use std::sync::Arc;
 
 impl Run<'_> {
     /// Runs the graphs of a node.
@@ -143,7 +143,7 @@ impl Run<'_> {
     }
 
     /// The bytes of a value, which the run waits for if the device computes it.
-    fn value_of(&self, node: &str, value: &RunInput) -> Result<Arc<[u8]>> {
+    fn value_of(&self, node: &str, value: &RunInput) -> Result<Bytes> {
         match &value.host {
             Some(bytes) => Ok(bytes.clone()),
             None => self.read_value(node, value.address, value.layout.bytes()),

@@ -15,7 +15,7 @@ mod plans;
 mod waiting;
 
 pub use custom::{CustomCall, CustomTensor};
-pub use plans::Plans;
+pub use plans::{HOST_LIMIT, Plans};
 
 use super::memory::MemorySource;
 use crate::compile::flow::Flow;

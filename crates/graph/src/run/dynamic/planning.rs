@@ -3,6 +3,7 @@
 use super::Run;
 use super::memory::ValueMemory;
 use super::plans::{HOST_LIMIT, HostedValues, Plan, Step};
+use crate::compile::flow::Origin;
 use crate::compile::operation::{KnownTensor, Operation};
 use crate::compile::prepare::{ValueId, Work, WorkNode};
 use crate::failure::{Failure, Result};
@@ -43,10 +44,11 @@ impl Run<'_> {
     pub(super) fn plan(&self, memory: &mut ValueMemory) -> Result<(Plan, bool)> {
         let prepared = &self.flow.prepared;
         let mut planning = Planning {
-            tensors: prepared
-                .values
-                .iter()
-                .map(|info| info.bytes.as_ref().and(info.known_tensor()))
+            tensors: (prepared.values.iter().zip(&self.flow.origins))
+                .map(|(info, origin)| {
+                    let is_constant = matches!(origin, Origin::Constant(_));
+                    (is_constant || info.bytes.is_some()).then(|| info.known_tensor()).flatten()
+                })
                 .collect(),
             hosted: HashMap::new(),
             steps: Vec::new(),

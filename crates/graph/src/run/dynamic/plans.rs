@@ -2,6 +2,7 @@
 
 use crate::compile::prepare::ValueId;
 use crate::executable::RunInput;
+use bytes::Bytes;
 use cairn_exec::{Execution, Outcome};
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_tensor::Layout;
@@ -25,7 +26,7 @@ impl Default for Plans {
 }
 
 /// What a plan depends on: sizes of the inputs, and the bytes of small ones on the host.
-pub type Key = Vec<(Sizes, Option<Arc<[u8]>>)>;
+pub type Key = Vec<(Sizes, Option<Bytes>)>;
 
 /// Type and sizes, to compare.
 type Sizes = (i32, SmallVec<[usize; 8]>);
@@ -67,7 +68,7 @@ pub struct Plan {
 }
 
 /// Bytes of values that were computed on the host, by root.
-pub type HostedValues = HashMap<ValueId, Arc<[u8]>>;
+pub type HostedValues = HashMap<ValueId, Bytes>;
 
 /// One node, planned for certain sizes.
 pub struct Step {

@@ -8,6 +8,7 @@ use super::plans::{HOST_LIMIT, Step};
 use crate::compile::prepare::ValueId;
 use crate::failure::{Failure, Result};
 use crate::run::graph_kernel::GraphKernel;
+use bytes::Bytes;
 use cairn_exec::{DecidedSizes, Outcome};
 use cairn_runtime::error;
 use cairn_runtime::lock::{Mutex, Rank};
@@ -76,7 +77,7 @@ impl Run<'_> {
     }
 
     /// Waits for all that is before it on the stream, and reads ranges.
-    fn read(&self, name: &str, reads: Spans, steps: &[Step]) -> Result<Vec<Arc<[u8]>>> {
+    fn read(&self, name: &str, reads: Spans, steps: &[Step]) -> Result<Vec<Bytes>> {
         let stream = &self.source.target.stream;
         let read = Arc::new(ReadBuffer {
             ranges: reads.len(),
@@ -96,7 +97,7 @@ impl Run<'_> {
     }
 
     /// The bytes of a value on the device, for a node that has to know them.
-    pub(super) fn read_value(&self, node: &str, address: usize, bytes: usize) -> Result<Arc<[u8]>> {
+    pub(super) fn read_value(&self, node: &str, address: usize, bytes: usize) -> Result<Bytes> {
         log::info!("{} waits at node {node}: a value decides what runs", self.label);
         let location = Location::Device(self.source.target.device());
         let reads = [Span { address, bytes, location }].into_iter().collect();
@@ -134,7 +135,7 @@ struct ReadBuffer {
     ranges: usize,
     outcome: Outcome,
     /// The bytes of each range.
-    values: Mutex<Vec<Arc<[u8]>>>,
+    values: Mutex<Vec<Bytes>>,
 }
 
 /// The kernel that reads.
