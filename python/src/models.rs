@@ -97,8 +97,8 @@ impl<'py> FromPyObject<'_, 'py> for Dims {
                 *to = *from as c_char;
             }
         }
-        dims.count = integer(&field(&given, "dims", "dimCount")?, "'dimCount'")?;
-        let sizes: Vec<i64> = items(&field(&given, "dims", "dims")?, "'dims'", integer)?;
+        dims.count = integer(&field(&given, "the dict", "dimCount")?, "'dimCount'")?;
+        let sizes: Vec<i64> = items(&field(&given, "the dict", "dims")?, "'dims'", integer)?;
         if sizes.len() != dims.count {
             let (count, length) = (dims.count, sizes.len());
             return Err(wrong(format!("'dimCount' is {count} and 'dims' has {length} items")));

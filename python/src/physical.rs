@@ -23,13 +23,27 @@ fn properties(prop: &Bound<'_, PyDict>) -> PyResult<Properties> {
     let names = ["handleType", "allocationType", "memAttr", "location", "reserve"];
     let context = "argument 'prop':";
     check_keys(prop, "argument 'prop': the dict", &names)?;
-    let number = |name: &str| integer(&field(prop, "prop", name)?, &format!("{context} '{name}'"));
-    let reserve = integer(&field(prop, "prop", "reserve")?, "argument 'prop': 'reserve'")?;
-    let location = dict(&field(prop, "prop", "location")?, "argument 'prop': 'location'")?;
+    let number = |name: &str| {
+        integer(&field(prop, "argument 'prop': the dict", name)?, &format!("{context} '{name}'"))
+    };
+    let reserve = integer(
+        &field(prop, "argument 'prop': the dict", "reserve")?,
+        "argument 'prop': 'reserve'",
+    )?;
+    let location = dict(
+        &field(prop, "argument 'prop': the dict", "location")?,
+        "argument 'prop': 'location'",
+    )?;
     check_keys(&location, "argument 'prop': 'location'", &["id", "type"])?;
     let location = Location {
-        id: integer(&field(&location, "prop", "id")?, "argument 'prop': 'location', 'id'")?,
-        kind: integer(&field(&location, "prop", "type")?, "argument 'prop': 'location', 'type'")?,
+        id: integer(
+            &field(&location, "argument 'prop': the dict", "id")?,
+            "argument 'prop': 'location', 'id'",
+        )?,
+        kind: integer(
+            &field(&location, "argument 'prop': the dict", "type")?,
+            "argument 'prop': 'location', 'type'",
+        )?,
     };
     Ok(Properties {
         handle: number("handleType")?,

@@ -151,8 +151,10 @@ pub(crate) fn rt_set_stream_attribute(
     let mut words = [0u64; 2];
     if let Some((name, width)) = stream_attribute(attr.0) {
         check_keys(&value, "argument 'value': the dict", &[name])?;
-        let (item, context) =
-            (field(&value, "value", name)?, format!("argument 'value': '{name}'"));
+        let (item, context) = (
+            field(&value, "argument 'value': the dict", name)?,
+            format!("argument 'value': '{name}'"),
+        );
         words[0] = match width {
             8 => integer(&item, &context)?,
             _ => u64::from(integer::<u32>(&item, &context)?),
@@ -189,11 +191,10 @@ pub(crate) fn rt_get_stream_attribute(
 /// The item of a dict, which must be there.
 pub(crate) fn field<'py>(
     dict: &Bound<'py, PyDict>,
-    argument: &str,
+    context: &str,
     name: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let missing =
-        || PyTypeError::new_err(format!("argument '{argument}': the dict needs '{name}'"));
+    let missing = || PyTypeError::new_err(format!("{context} needs '{name}'"));
     dict.get_item(name)?.ok_or_else(missing)
 }
 
@@ -235,8 +236,11 @@ fn attributes(cfg: &Bound<'_, PyDict>) -> PyResult<Vec<MallocAttribute>> {
     if cfg.is_empty() {
         return Ok(Vec::new());
     }
-    let list = field(cfg, "cfg", "attrs")?;
-    let count: usize = integer(&field(cfg, "cfg", "numAttrs")?, &format!("{context} 'numAttrs'"))?;
+    let list = field(cfg, "argument 'cfg': the dict", "attrs")?;
+    let count: usize = integer(
+        &field(cfg, "argument 'cfg': the dict", "numAttrs")?,
+        &format!("{context} 'numAttrs'"),
+    )?;
     let list = items(&list, &format!("{context} 'attrs'"), malloc_attribute)?;
     match count == list.len() {
         true => Ok(list),
@@ -256,14 +260,16 @@ pub(crate) fn dict<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound
 fn malloc_attribute(item: &Bound<'_, PyAny>, context: &str) -> PyResult<MallocAttribute> {
     let item = dict(item, context)?;
     check_keys(&item, context, &["attr", "value"])?;
-    let attr: i32 = integer(&field(&item, "cfg", "attr")?, &format!("{context}, 'attr'"))?;
+    let attr: i32 =
+        integer(&field(&item, "argument 'cfg': the dict", "attr")?, &format!("{context}, 'attr'"))?;
     let context = format!("{context}, 'value'");
-    let value = dict(&field(&item, "cfg", "value")?, &context)?;
+    let value = dict(&field(&item, "argument 'cfg': the dict", "value")?, &context)?;
     let value_name = usize::try_from(attr).ok().and_then(|attr| MALLOC_VALUES.get(attr)).copied();
     let mut bytes = [0; 8];
     if let Some(name) = value_name {
         check_keys(&value, &context, &[name])?;
-        let (value, context) = (field(&value, "cfg", name)?, format!("{context}, '{name}'"));
+        let (value, context) =
+            (field(&value, "argument 'cfg': the dict", name)?, format!("{context}, '{name}'"));
         match name {
             "moduleId" => {
                 bytes[..2].copy_from_slice(&integer::<u16>(&value, &context)?.to_ne_bytes())

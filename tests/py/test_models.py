@@ -208,7 +208,7 @@ GOOD = {"dimCount": 1, "dims": [1]}
         (lambda: mdl.set_dynamic_batch_size(1, 1, 1, 1.5), "batch.*int, not float"),
         (lambda: mdl.set_input_dynamic_dims(1, 1, 1, [1, 2]), "dims.*must be a dict"),
         (lambda: mdl.set_input_dynamic_dims(1, 1, 1, {"dims": [1]}), "dimCount"),
-        (lambda: mdl.set_input_dynamic_dims(1, 1, 1, {"dimCount": 1}), "needs 'dims'"),
+        (lambda: mdl.set_input_dynamic_dims(1, 1, 1, {"dimCount": 1}), "^argument 'dims': the dict needs 'dims'$"),
         (lambda: mdl.set_input_dynamic_dims(1, 1, 1, {"dimCount": 2, "dims": [1]}), "'dimCount' is 2 and 'dims' has 1"),
         (lambda: mdl.set_input_dynamic_dims(1, 1, 1, {"dimCount": "1", "dims": [1]}), "'dimCount'.*int, not str"),
         (lambda: mdl.set_input_dynamic_dims(1, 1, 1, {"dimCount": 1, "dims": 1}), "'dims' must be a list, not int"),

@@ -20,6 +20,10 @@ pub use weights::save_model;
 /// The status of a process whose conversion failed.
 const FAILED: i32 = 255;
 
+/// What is printed then, before the reason.
+const RUN_FAILED: &str =
+    "ATC run failed, Please check the detail log, Try 'atc --help' for more information";
+
 /// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -48,10 +52,13 @@ pub fn log_level(arguments: &[String]) -> Option<&'static str> {
 
 /// Runs a command line without the program's name; gives the status of the process.
 pub fn run(arguments: &[String], out: &mut dyn Write, errors: &mut dyn Write) -> i32 {
+    let _ = writeln!(out, "ATC start working now, please wait for a moment.");
+    let _ = out.flush();
     let flags = match Flags::parse(arguments) {
         Ok(flags) => flags,
         Err(text) => {
             let _ = writeln!(errors, "ERROR: {text}");
+            let _ = writeln!(out, "{RUN_FAILED}");
             return FAILED;
         }
     };
@@ -59,8 +66,6 @@ pub fn run(arguments: &[String], out: &mut dyn Write, errors: &mut dyn Write) ->
         let _ = out.write_all(flags::help().as_bytes());
         return 0;
     }
-    let _ = writeln!(out, "ATC start working now, please wait for a moment.");
-    let _ = out.flush();
     let mut warnings = Vec::new();
     let outcome = execute(&flags, arguments, out, &mut warnings);
     let status = match outcome {
@@ -70,10 +75,7 @@ pub fn run(arguments: &[String], out: &mut dyn Write, errors: &mut dyn Write) ->
         }
         Err(Problem { code, text }) => {
             log::error!("atc: {code}: {text}");
-            let _ = writeln!(
-                out,
-                "ATC run failed, Please check the detail log, Try 'atc --help' for more information"
-            );
+            let _ = writeln!(out, "{RUN_FAILED}");
             let _ = writeln!(out, "{code}: {text}");
             FAILED
         }

@@ -78,7 +78,7 @@ fn information(file: &ModelFile<'_>) -> String {
 fn describe(description: &Description, line: &mut impl FnMut(&str, &str)) {
     for (kind, ports) in [("input", &description.inputs), ("output", &description.outputs)] {
         for (at, port) in ports.iter().enumerate() {
-            line(&format!("{kind} {at}"), &port_text(port));
+            line(&format!("{kind} {at}"), &port_text(port, &description.gears));
         }
     }
     let kind = match &description.gears {
@@ -93,11 +93,12 @@ fn describe(description: &Description, line: &mut impl FnMut(&str, &str)) {
     line(kind, &description.gears.values().iter().map(gear).collect::<Vec<_>>().join(";"));
 }
 
-fn port_text(port: &Port) -> String {
+/// What is known of an input or output. The sizes of a model with gears are those of the gears, and no ranges.
+fn port_text(port: &Port, gears: &Gears) -> String {
     let format = port.format.name().unwrap_or("?");
     let mut text =
         format!("{}: {} {:?} {format}, {} bytes", port.name, port.dtype, port.dims, port.bytes);
-    if !port.ranges.is_empty() {
+    if !port.ranges.is_empty() && *gears == Gears::None {
         let range = |(low, high): &(i64, i64)| match high {
             -1 => format!("{low}~"),
             high if low == high => low.to_string(),

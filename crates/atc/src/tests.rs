@@ -91,6 +91,9 @@ fn sizes_of_the_command_line_replace_those_of_the_model() {
     assert!(ranged.is_dynamic());
     assert_eq!(ranged.inputs[0].ranges, [(1, 8), (3, 3)]);
     assert_eq!(ranged.inputs[0].bytes, 8 * 3 * 4);
+    let om = format!("--om={}", folder.path("net.om"));
+    let (_, shown) = atc(&["--mode=6", &om]);
+    assert!(shown.contains("range [1~8, 3]"), "{shown}");
 }
 
 #[test]
@@ -107,6 +110,14 @@ fn gears() {
         (&[-1, 3][..], &[4, 3][..])
     );
     assert_eq!(batch.output_dims, [vec![vec![1, 3]], vec![vec![4, 3]], vec![vec![2, 3]]]);
+    let om = format!("--om={}", folder.path("net.om"));
+    let (_, shown) = atc(&["--mode=6", &om]);
+    assert!(
+        shown.contains("x: float [-1, 3] NCHW, 48 bytes\n")
+            || shown.contains("[-1, 3] ND, 48 bytes\n"),
+        "{shown}"
+    );
+    assert!(shown.contains(": 1;4;2\n") && !shown.contains("range"), "{shown}");
     let (status, text) = build(&folder, &model, &["--input_shape=x:-1,3", "--dynamic_dims=1;7"]);
     assert_eq!(status, 0, "{text}");
     assert_eq!(description(&folder).outputs[0].dims, [7, 3]);
@@ -364,8 +375,14 @@ fn models_that_cannot_be_read() {
 fn wrong_command_lines() {
     for words in [&["--modle=x"][..], &["net.onnx"], &["--model"]] {
         let (status, text) = atc(words);
-        assert!(status == 255 && text.starts_with("ERROR: ") && text.contains(words[0]), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        let [start, failed, error] = lines[..] else { panic!("{text}") };
+        assert!(start.starts_with("ATC start working now") && failed.starts_with("ATC run failed"));
+        assert!(
+            status == 255 && error.starts_with("ERROR: ") && error.contains(words[0]),
+            "{text}"
+        );
     }
     let (status, text) = atc(&["--help"]);
-    assert!(status == 0 && text.contains("--input_shape"), "{text}");
+    assert!(status == 0 && text.contains("--input_shape") && !text.contains("failed"), "{text}");
 }

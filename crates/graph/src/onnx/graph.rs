@@ -11,6 +11,7 @@ use super::wire::{
 };
 use crate::ir::{Attr, Constant, Desc, NET_OUTPUT, Node, UNKNOWN};
 use cairn_tensor::DType;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -32,6 +33,8 @@ pub struct Model<'a> {
     pub outputs: &'a [String],
     /// The memory that reading it may take.
     pub budget: Rc<Budget>,
+    /// The functions that are being expanded, each called by the one before it.
+    pub calls: RefCell<Vec<&'a FunctionProto>>,
 }
 
 /// The versions of the operator sets that a model or a function imports; the empty domain is ONNX's own.
@@ -193,7 +196,7 @@ impl<'a> Model<'a> {
         for node in nodes {
             let label = scope.node_name(node);
             self.node(node, &label, scope, builder)
-                .map_err(|error| format!("the node '{label}' ({}): {error}", node.op_type))?;
+                .map_err(|error| in_node(&label, &node.op_type, error))?;
         }
         Ok(())
     }
@@ -241,8 +244,34 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// A call of one of the model's functions: its nodes, in a scope of their own.
+    /// A call of one of the model's functions.
     fn call(
+        &self,
+        function: &'a FunctionProto,
+        node: &NodeProto,
+        label: &str,
+        inputs: Vec<Option<Value>>,
+        builder: &mut Builder,
+    ) -> Result<Vec<Value>, String> {
+        const MAX_DEPTH: usize = 64;
+        let mut calls = self.calls.borrow_mut();
+        if let Some(at) = calls.iter().position(|one| std::ptr::eq(*one, function)) {
+            let names: Vec<&str> = calls[at..].iter().map(|one| one.name.as_str()).collect();
+            let circle = format!("{} -> {}", names.join(" -> "), function.name);
+            return Err(format!("the function '{}' calls itself: {circle}", function.name));
+        }
+        if calls.len() >= MAX_DEPTH {
+            return Err(format!("functions call each other more than {MAX_DEPTH} deep"));
+        }
+        calls.push(function);
+        drop(calls);
+        let outputs = self.expand(function, node, label, inputs, builder);
+        self.calls.borrow_mut().pop();
+        outputs
+    }
+
+    /// The nodes of a function, in a scope of their own.
+    fn expand(
         &self,
         function: &FunctionProto,
         node: &NodeProto,
@@ -250,10 +279,6 @@ impl<'a> Model<'a> {
         inputs: Vec<Option<Value>>,
         builder: &mut Builder,
     ) -> Result<Vec<Value>, String> {
-        const MAX_DEPTH: usize = 64;
-        if label.matches("/@").count() >= MAX_DEPTH {
-            return Err(format!("functions call each other more than {MAX_DEPTH} deep"));
-        }
         let mut scope = Scope::new(Opsets::new(&function.opset_import), format!("{label}/@"));
         let mut absent: Vec<&str> = Vec::new();
         for (at, name) in function.input.iter().enumerate() {
@@ -270,7 +295,7 @@ impl<'a> Model<'a> {
             }
             let label = scope.node_name(&bound);
             self.node(&bound, &label, &mut scope, builder)
-                .map_err(|error| format!("the node '{label}' ({}): {error}", bound.op_type))?;
+                .map_err(|error| in_node(&label, &bound.op_type, error))?;
         }
         let result = |name: &String| {
             scope
@@ -280,6 +305,14 @@ impl<'a> Model<'a> {
                 .ok_or_else(|| format!("nothing makes the output '{name}' of the function"))
         };
         function.output.iter().take(node.output.len()).map(result).collect()
+    }
+}
+
+/// An error of a node. The name of a node inside of another has the other's, so that the innermost is enough.
+fn in_node(label: &str, kind: &str, error: String) -> String {
+    match error.starts_with("the node '") {
+        true => error,
+        false => format!("the node '{label}' ({kind}): {error}"),
     }
 }
 

@@ -22,6 +22,7 @@ use builder::Budget;
 use bytes::Bytes;
 use graph::{Model, Opsets, domain};
 use prost::Message;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -84,7 +85,8 @@ pub fn read(bytes: impl Into<Bytes>, options: &ReadOptions) -> Result<Graph, Str
     let (folder, files) = (options.folder.clone(), options.files.clone());
     let external = ExternalData { folder, files, opened: OpenFiles::default() };
     let (input_dims, outputs) = (&options.input_dims, &options.outputs);
-    let model = Model { functions, external: &external, input_dims, outputs, budget };
+    let calls = RefCell::default();
+    let model = Model { functions, external: &external, input_dims, outputs, budget, calls };
     for name in options.input_dims.keys() {
         if !root.input.iter().any(|input| input.name == *name) {
             let known: Vec<&str> = root.input.iter().map(|input| input.name.as_str()).collect();

@@ -135,6 +135,38 @@ fn functions_are_expanded_with_their_attributes() {
 }
 
 #[test]
+fn functions_that_call_themselves_are_refused_in_one_line() {
+    let function = |name: &str, calls: &str| {
+        let mut call = node(calls, "inner", &["a"], &["b"]);
+        call.domain = "own".into();
+        FunctionProto {
+            name: name.into(),
+            domain: "own".into(),
+            input: vec!["a".into()],
+            output: vec!["b".into()],
+            node: vec![call],
+            opset_import: vec![OperatorSetIdProto { domain: "own".into(), version: 1 }],
+            ..Default::default()
+        }
+    };
+    let mut call = node("F", "call", &["x"], &["y"]);
+    call.domain = "own".into();
+    let mut model = model(vec![call]);
+    model.functions = vec![function("F", "G"), function("G", "F")];
+    model.opset_import.push(OperatorSetIdProto { domain: "own".into(), version: 1 });
+    assert_eq!(
+        read_model(&model).unwrap_err(),
+        "The ONNX model: the node 'call/@inner/@inner' (F): the function 'F' calls itself: F -> G -> F."
+    );
+    model.functions =
+        (0..70).map(|at| function(&format!("F{at}"), &format!("F{}", at + 1))).collect();
+    model.graph.as_mut().unwrap().node[0].op_type = "F0".into();
+    model.functions[69].node[0] = node("Relu", "inner", &["a"], &["b"]);
+    let error = read_model(&model).unwrap_err();
+    assert!(error.contains("more than 64 deep") && error.len() < 1000, "{error}");
+}
+
+#[test]
 fn nodes_without_names_and_with_the_same_name_are_told_apart() {
     let nodes = vec![
         node("Relu", "", &["x"], &["a"]),
