@@ -98,8 +98,6 @@ pub fn io_dims(name: &[u8], dims: &[i64]) -> Result<aclmdlIODims> {
 impl Described {
     /// The description of a model with this id; 0 if it is not loaded.
     pub fn new(id: u32, model: Description, origin_names: BTreeMap<String, CString>) -> Described {
-        let gears = model.input_dims();
-        let largest = gears.get(Gears::largest(&gears));
         let has_gears = model.gears != Gears::None;
         let ranges = |dims: &[i64], ranges: &[(i64, i64)]| -> Vec<(i64, i64)> {
             let range = |(at, dim): (usize, &i64)| {
@@ -107,7 +105,7 @@ impl Described {
             };
             if has_gears { Vec::new() } else { dims.iter().enumerate().map(range).collect() }
         };
-        let info = |port: &Port, bytes: usize| TensorInfo {
+        let info = |port: &Port| TensorInfo {
             name: c_string(&port.name),
             short_name: None,
             dtype: port.dtype,
@@ -115,14 +113,9 @@ impl Described {
             dims: shown_dims(port).to_vec(),
             fed_dims: port.fed_dims.clone(),
             ranges: ranges(shown_dims(port), &port.ranges),
-            bytes,
+            bytes: port.bytes as usize,
         };
-        let mut inputs: Vec<TensorInfo> = (model.inputs.iter().enumerate())
-            .map(|(at, port)| match largest.and_then(|gear| gear.get(at)) {
-                Some(dims) => info(port, bytes_of(port.dtype, dims)),
-                None => info(port, port.bytes as usize),
-            })
-            .collect();
+        let mut inputs: Vec<TensorInfo> = model.inputs.iter().map(info).collect();
         if has_gears {
             let width = model.gears.width();
             let dims = vec![width as i64];
@@ -137,8 +130,7 @@ impl Described {
                 bytes: width * 4,
             });
         }
-        let mut outputs: Vec<TensorInfo> =
-            model.outputs.iter().map(|port| info(port, port.bytes as usize)).collect();
+        let mut outputs: Vec<TensorInfo> = model.outputs.iter().map(info).collect();
         shorten(id, &mut inputs, &mut outputs);
         Described { id, inputs, outputs, model, origin_names }
     }

@@ -74,12 +74,17 @@ impl OfflineModel {
             let dims = |one: &Arc<Executable>| outputs(one).into_iter().map(|desc| desc.dims);
             description.output_dims =
                 compiled.executables.iter().map(|one| dims(one).collect()).collect();
-            // The gear with the largest inputs need not have the largest of every output.
+            // The largest gear need not have the largest of every tensor.
+            let most = |descs: &dyn Fn(&Executable) -> Option<Desc>| {
+                let layouts = compiled.executables.iter().filter_map(|one| descs(one)?.layout());
+                layouts.map(|layout| layout.bytes() as u64).max()
+            };
             for (at, port) in description.outputs.iter_mut().enumerate() {
-                let layouts =
-                    compiled.executables.iter().filter_map(|one| one.outputs.get(at)?.layout());
-                port.bytes =
-                    layouts.map(|layout| layout.bytes() as u64).max().unwrap_or(port.bytes);
+                port.bytes = most(&|one| one.outputs.get(at).cloned()).unwrap_or(port.bytes);
+            }
+            for (at, port) in description.inputs.iter_mut().enumerate() {
+                let input = |one: &Executable| Some(one.inputs.get(at)?.1.clone());
+                port.bytes = most(&input).unwrap_or(port.bytes);
             }
         }
         Ok(OfflineModel { graph, description })
