@@ -1,14 +1,19 @@
 //! Convolutions.
 
 use super::Converters;
-use super::expression::{join, plain};
+use super::expression::{join, list, plain, size_at, slice};
 use super::window::{Window, split_padding, with_channels};
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs};
+use cairn_tensor::DType;
 
-pub const CONVERTERS: Converters =
-    &[("Conv", conv), ("ConvTranspose", conv_transpose), ("DeformConv", deform_conv)];
+pub const CONVERTERS: Converters = &[
+    ("CausalConvWithState", causal_conv),
+    ("Conv", conv),
+    ("ConvTranspose", conv_transpose),
+    ("DeformConv", deform_conv),
+];
 
 /// Adds a dimension of one position before the only one.
 fn add_unit_dimension(node: &mut Conversion<'_>, x: &Value) -> Result<Value, String> {
@@ -44,12 +49,61 @@ fn conv(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     Ok(vec![convolve(node, x, filter, bias.as_ref())?])
 }
 
+/// Each channel by itself, after the positions that came before; those that come before the next ones go out too.
+fn causal_conv(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
+    let (x, filter) = (node.input(0)?, node.input(1)?);
+    let activation = node.text("activation", "none");
+    node.expect_text("activation", &activation, &["none", "silu", "swish"])?;
+    let (channels, length) = (node.known_dims_at(&filter, 0)?, node.known_dims_at(&filter, 2)?);
+    if node.rank(&x)? != 3 {
+        return Err(format!("its input has {} dimensions, not 3", node.rank(&x)?));
+    }
+    let past = match node.optional(3) {
+        Some(past) => past,
+        None => {
+            let sizes = [
+                size_at(node, &x, 0)?,
+                size_at(node, &x, 1)?,
+                node.scalar(DType::Int64, (length - 1) as f64)?,
+            ];
+            let sizes = list(node, &sizes)?;
+            let zero = node.scalar(x.dtype(), 0.0)?;
+            let mut zeros = plain(node, "Fill", &[&sizes, &zero])?;
+            node.learn_dims(&mut zeros, &[-1, -1, length - 1]);
+            zeros
+        }
+    };
+    let all = join(node, &[past, x], 2)?;
+    let bias = node.optional(2);
+    let mut y = convolve_groups(node, all.clone(), filter, bias.as_ref(), channels)?;
+    if activation != "none" {
+        y = node.add("Swish", &[&y], attrs([("scale", 1f32.into())]))?;
+    }
+    let state = match length {
+        1 => slice(node, &all, 2, 0, 0)?,
+        _ => slice(node, &all, 2, 1 - length, i64::MAX)?,
+    };
+    Ok(vec![y, state])
+}
+
 /// A convolution with the window that the node's attributes state.
 pub fn convolve(
+    node: &mut Conversion<'_>,
+    x: Value,
+    filter: Value,
+    bias: Option<&Value>,
+) -> Result<Value, String> {
+    let groups = node.int("group", 1);
+    convolve_groups(node, x, filter, bias, groups)
+}
+
+/// As [`convolve`], in this many groups.
+fn convolve_groups(
     node: &mut Conversion<'_>,
     mut x: Value,
     mut filter: Value,
     bias: Option<&Value>,
+    groups: i64,
 ) -> Result<Value, String> {
     let kernel = kernel_of(node, &filter)?;
     let mut window = Window::read(node, &x, kernel)?;
@@ -59,7 +113,7 @@ pub fn convolve(
         add_unit_dimension_to_window(&mut window);
     }
     let (kind, format) = conv_kind("Conv", &window);
-    let attrs = conv_attrs(node, &window, format);
+    let attrs = conv_attrs(groups, &window, format);
     let inputs = [Some(&x), Some(&filter), bias];
     let y = node.add_several(&kind, &inputs, attrs, 1)?.remove(0);
     if is_1d { remove_unit_dimension(node, &y) } else { Ok(y) }
@@ -79,12 +133,12 @@ fn conv_kind(name: &str, window: &Window) -> (String, &'static str) {
     }
 }
 
-fn conv_attrs(node: &Conversion<'_>, window: &Window, format: &str) -> Attrs {
+fn conv_attrs(groups: i64, window: &Window, format: &str) -> Attrs {
     attrs([
         ("strides", with_channels(&window.strides).into()),
         ("pads", window.pads_by_dimension().into()),
         ("dilations", with_channels(&window.dilations).into()),
-        ("groups", node.int("group", 1).into()),
+        ("groups", groups.into()),
         ("data_format", format.into()),
     ])
 }
@@ -146,7 +200,7 @@ fn conv_transpose(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
         numbers.insert(2, 0);
     }
     let (kind, format) = conv_kind("ConvTranspose", &window);
-    let mut attrs = conv_attrs(node, &window, format);
+    let mut attrs = conv_attrs(groups, &window, format);
     attrs.insert("output_padding".to_owned(), with_zeros(&output_padding).into());
     let sizes = match node.known_dims(&x, "its input") {
         Ok(dims) => {

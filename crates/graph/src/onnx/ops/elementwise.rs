@@ -122,6 +122,7 @@ pub const CONVERTERS: Converters = &[
     ("Sqrt", same),
     ("Sub", same),
     ("Sum", sum),
+    ("SwiGLU", swiglu),
     ("Swish", swish),
     ("Tan", same),
     ("Tanh", same),
@@ -348,6 +349,11 @@ fn swish(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let scale = node.float("alpha", 1.0);
     Ok(vec![node.add("Swish", &[&x], attrs([("scale", scale.into())]))?])
+}
+
+fn swiglu(node: &mut Conversion<'_>) -> Converted {
+    let (gate, x) = (swish(node)?.remove(0), node.input(1)?);
+    Ok(vec![node.add("Mul", &[&gate, &x], no_attrs())?])
 }
 
 fn thresholded_relu(node: &mut Conversion<'_>) -> Converted {

@@ -9,9 +9,11 @@ mod elementwise;
 mod expression;
 mod image;
 mod indexing;
+mod linear_attention;
 mod loss;
 mod matrix;
 mod mel;
+mod ngrams;
 mod normalization;
 mod pooling;
 mod quantization;
@@ -41,9 +43,11 @@ const FAMILIES: &[Converters] = &[
     elementwise::CONVERTERS,
     image::CONVERTERS,
     indexing::CONVERTERS,
+    linear_attention::CONVERTERS,
     loss::CONVERTERS,
     matrix::CONVERTERS,
     mel::CONVERTERS,
+    ngrams::CONVERTERS,
     normalization::CONVERTERS,
     pooling::CONVERTERS,
     quantization::CONVERTERS,
