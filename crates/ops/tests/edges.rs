@@ -348,7 +348,7 @@ fn a_cast_is_to_the_type_of_its_output() {
 fn one_element_may_be_filled_without_dimensions() {
     let mut memory = TestMemory::new();
     let sizes = Tensor {
-        constant: Some(1i64.to_ne_bytes().as_slice().into()),
+        constant: Some(1i64.to_ne_bytes().to_vec().into()),
         ..memory.put(DType::Int64, &[1], &[1.0])
     };
     let (value, out) = (memory.put(F, &[], &[3.0]), memory.zeros(F, &[]));

@@ -158,7 +158,7 @@ fn rows_that_need_values_say_of_which_inputs() {
         let (mut inputs, outputs) = case.tensors();
         for (tensor, input) in inputs.iter_mut().zip(&case.inputs) {
             if let (Some(tensor), Some(input)) = (tensor, input) {
-                tensor.constant = Some(input.bytes.as_slice().into());
+                tensor.constant = Some(input.bytes.clone().into());
             }
         }
         for at in 0..inputs.len() {

@@ -18,7 +18,7 @@ fn known(dtype: DType, values: &[f64], address: usize) -> Option<Tensor> {
         F => values.iter().flat_map(|value| (*value as f32).to_le_bytes()).collect(),
         _ => values.iter().flat_map(|value| (*value as i64).to_le_bytes()).collect(),
     };
-    let constant = Some(bytes.as_slice().into());
+    let constant = Some(bytes.into());
     tensor(dtype, &[values.len()], address).map(|one| Tensor { constant, ..one })
 }
 

@@ -2,7 +2,6 @@
 
 use cairn_ops::{Arg, NodeArgs, Tensor, nodes, rows};
 use cairn_tensor::{DType, Layout};
-use std::sync::Arc;
 
 const F32: DType = DType::Float;
 const F16: DType = DType::Float16;
@@ -27,7 +26,7 @@ fn t(storage: usize, dtype: DType, dims: &[usize]) -> Arg {
 
 fn constant(storage: usize, values: &[i64]) -> Tensor {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-    Tensor { constant: Some(Arc::from(bytes)), ..tensor(storage, I64, &[values.len()]) }
+    Tensor { constant: Some(bytes.into()), ..tensor(storage, I64, &[values.len()]) }
 }
 
 /// The lines of the table.

@@ -201,7 +201,7 @@ impl Case {
         let address = |at: usize| (at + 1) * ADDRESS_SPACING;
         let inputs = self.inputs.iter().enumerate().map(|(at, input)| {
             let input = input.as_ref()?;
-            let constant = input.is_known.then(|| input.bytes.as_slice().into());
+            let constant = input.is_known.then(|| input.bytes.clone().into());
             Some(Tensor { layout: input.layout, address: address(at), constant })
         });
         let first = self.inputs.len();
