@@ -51,6 +51,8 @@ def test_causal_conv_with_state(size, length, open_axes):
             filled = [*given, None, None][:4]
             expected = causal(*filled, activation != "none")
             constant = [at for at in (1, 2) if at < len(given) and given[at] is not None]
+            if open_axes and len(given) == 4 and size == 1:
+                continue  # open sizes are at least 1
             check("CausalConvWithState", given, expected, {"activation": activation}, constant, open_axes=open_axes)
 
 

@@ -88,10 +88,35 @@ fn types_only(
 ) -> Vec<Desc> {
     let first = inputs.iter().flatten().next().map_or(DType::Float, |info| info.desc.dtype);
     let count = declared.outputs.len().max(operation.row.outputs.len());
+    let inferred = types_of_single_elements(operation, inputs);
+    let inferred = |at: usize| inferred.get(at).copied().unwrap_or(first);
     (0..count)
-        .map(|at| declared.outputs.get(at).map_or(first, |desc| desc.dtype))
-        .map(|dtype| Desc::unknown(if dtype == DType::Undefined { first } else { dtype }))
+        .map(|at| declared.outputs.get(at).map_or(DType::Undefined, |desc| desc.dtype))
+        .enumerate()
+        .map(|(at, dtype)| {
+            Desc::unknown(if dtype == DType::Undefined { inferred(at) } else { dtype })
+        })
         .collect()
+}
+
+/// The types of the outputs if each input that is not known had one element; none if that cannot be.
+fn types_of_single_elements(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Vec<DType> {
+    for rank in 0..=4 {
+        let with_ones = |info: &ValueInfo| {
+            let mut desc = info.desc.clone();
+            if !desc.has_rank() {
+                desc.dims = vec![1; rank];
+            }
+            desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = 1);
+            ValueInfo { desc, bytes: info.bytes.clone() }.known_tensor()
+        };
+        let tensors: Vec<Option<KnownTensor>> =
+            inputs.iter().map(|info| info.as_ref().and_then(with_ones)).collect();
+        if let Ok(layouts) = operation.infer(&tensors) {
+            return layouts.iter().map(|layout| layout.dtype).collect();
+        }
+    }
+    Vec::new()
 }
 
 /// What inference gives for every one of the [`SAMPLES`]; `None` if it cannot tell.
@@ -105,7 +130,7 @@ fn infer_by_samples(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Opti
     numbers.sort_unstable();
     numbers.dedup();
     let mut found: Option<Vec<Desc>> = None;
-    let mut answers = 0;
+    let mut answers = Vec::new();
     for number in numbers {
         let with_number = |info: &ValueInfo| {
             let mut info = info.clone();
@@ -115,14 +140,24 @@ fn infer_by_samples(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Opti
         let tensors: Vec<Option<KnownTensor>> =
             inputs.iter().map(|info| info.as_ref().and_then(with_number)).collect();
         let Ok(layouts) = operation.infer(&tensors) else { continue };
-        answers += 1;
+        answers.push(number);
         let descs: Vec<Desc> = layouts.iter().map(Desc::from_layout).collect();
         found = Some(match found {
             None => descs,
             Some(previous) => merge_descs(previous, descs)?,
         });
     }
-    found.filter(|_| answers > 1)
+    match answers[..] {
+        // A single size of 1 may be one that operators leave out.
+        [] | [1] => None,
+        [_] => Some(found?.iter().map(without_sizes).collect()),
+        _ => found,
+    }
+}
+
+/// Type and number of dimensions alone.
+fn without_sizes(desc: &Desc) -> Desc {
+    Desc::new(desc.dtype, &vec![UNKNOWN; desc.dims.len()])
 }
 
 /// What two answers have in common; `None` if they have not even the number of outputs.
@@ -173,6 +208,23 @@ mod tests {
     #[test]
     fn unknown_ranks_stay_unknown() {
         assert_eq!(outputs("Add", &[info(&[-2]), info(&[8])], &[]), [[-2]]);
+    }
+
+    #[test]
+    fn a_size_that_only_one_number_fits_stays_unknown() {
+        assert_eq!(outputs("MatMul", &[info(&[-1, -1]), info(&[11, 13])], &[]), [[-1, -1]]);
+    }
+
+    #[test]
+    fn types_are_those_of_the_operator() {
+        let node = Node { name: "n".into(), kind: "SelectV2".into(), ..Node::default() };
+        let operation = Operation::of(&node).unwrap();
+        let unknown = |dtype| Some(ValueInfo { desc: Desc::unknown(dtype), bytes: None });
+        let inputs = [unknown(DType::Bool), unknown(DType::Int64), unknown(DType::Int64)];
+        match infer(&operation, &inputs, &DeclaredOutputs { outputs: &[] }).unwrap() {
+            Inference::Partly(descs) => assert_eq!(descs[0].dtype, DType::Int64),
+            Inference::Known(layouts) => panic!("{layouts:?}"),
+        }
     }
 
     #[test]

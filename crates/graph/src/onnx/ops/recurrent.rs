@@ -1,7 +1,7 @@
 //! Recurrent networks, step by step: a few steps one after the other, many or an unknown number in a loop.
 
 use super::Converters;
-use crate::ir::Attrs;
+use super::expression::{join, plain, reshape, slice, unsqueeze};
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs};
 use cairn_tensor::DType;
@@ -51,19 +51,6 @@ fn lstm(node: &mut Conversion<'_>) -> Converted {
     network(node, Cell::Lstm)
 }
 
-fn plain(node: &mut Conversion<'_>, kind: &str, inputs: &[&Value]) -> Result<Value, String> {
-    node.add(kind, inputs, Attrs::new())
-}
-
-fn reshape(node: &mut Conversion<'_>, x: &Value, dims: &[i64]) -> Result<Value, String> {
-    let sizes = node.int_list(dims);
-    plain(node, "Reshape", &[x, &sizes])
-}
-
-fn unsqueeze(node: &mut Conversion<'_>, x: &Value, along: i64) -> Result<Value, String> {
-    node.add("Unsqueeze", &[x], attrs([("axes", vec![along].into())]))
-}
-
 /// `count` sizes of x, from one of them on, and another: the sizes of a tensor.
 fn sizes_with(
     node: &mut Conversion<'_>,
@@ -80,34 +67,10 @@ fn sizes_with(
     node.add("ConcatD", &[&own, &last], both)
 }
 
-/// The elements from one index on, along an axis.
-fn slice(
-    node: &mut Conversion<'_>,
-    x: &Value,
-    along: i64,
-    from: i64,
-    count: i64,
-) -> Result<Value, String> {
-    let (starts, ends) = (node.int_list(&[from]), node.int_list(&[from + count]));
-    let axes = node.int_list(&[along]);
-    let inputs = [Some(x), Some(&starts), Some(&ends), Some(&axes)];
-    Ok(node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)?.remove(0))
-}
-
 /// The part of a tensor that belongs to one direction.
 fn of_direction(node: &mut Conversion<'_>, x: &Value, direction: i64) -> Result<Value, String> {
-    let part = slice(node, x, 0, direction, 1)?;
+    let part = slice(node, x, 0, direction, direction + 1)?;
     node.add("Squeeze", &[&part], attrs([("axis", vec![0i64].into())]))
-}
-
-/// Several tensors as one, along a new first axis or an old one.
-fn join(node: &mut Conversion<'_>, parts: &[Value], along: i64) -> Result<Value, String> {
-    if let [only] = parts {
-        return Ok(only.clone());
-    }
-    let parts_ref: Vec<&Value> = parts.iter().collect();
-    let attrs = attrs([("concat_dim", along.into()), ("N", (parts.len() as i64).into())]);
-    node.add("ConcatD", &parts_ref, attrs)
 }
 
 /// The functions of a direction with their numbers.
@@ -116,6 +79,27 @@ struct Activation {
     name: String,
     alpha: Option<f32>,
     beta: Option<f32>,
+}
+
+/// The functions of all directions. Numbers belong to those that take some, in their order.
+fn activations(node: &Conversion<'_>, defaults: &[&str], directions: usize) -> Vec<Activation> {
+    let names = node.texts("activations").unwrap_or_default();
+    let numbers = |name: &str| node.floats(name).unwrap_or_default().into_iter();
+    let (mut alphas, mut betas) = (numbers("activation_alpha"), numbers("activation_beta"));
+    (0..directions * defaults.len())
+        .map(|at| {
+            let default = || defaults[at % defaults.len()].to_owned();
+            let name = names.get(at).cloned().unwrap_or_else(default);
+            let (takes_alpha, takes_beta) = match name.to_ascii_lowercase().as_str() {
+                "affine" | "scaledtanh" | "hardsigmoid" => (true, true),
+                "leakyrelu" | "thresholdedrelu" | "elu" => (true, false),
+                _ => (false, false),
+            };
+            let alpha = if takes_alpha { alphas.next() } else { None };
+            let beta = if takes_beta { betas.next() } else { None };
+            Activation { name, alpha, beta }
+        })
+        .collect()
 }
 
 impl Activation {
@@ -132,6 +116,12 @@ impl Activation {
                 node.add("LeakyRelu", &[x], attrs([("negative_slope", alpha(0.01).into())]))
             }
             "elu" => node.add("Elu", &[x], attrs([("alpha", alpha(1.0).into())])),
+            "thresholdedrelu" => {
+                let threshold = node.scalar(x.dtype(), alpha(1.0).into())?;
+                let zero = node.scalar(x.dtype(), 0.0)?;
+                let is_above = plain(node, "Greater", &[x, &threshold])?;
+                plain(node, "SelectV2", &[&is_above, x, &zero])
+            }
             "hardsigmoid" => {
                 let numbers = attrs([("alpha", alpha(0.2).into()), ("beta", beta(0.5).into())]);
                 node.add("HardSigmoid", &[x], numbers)
@@ -175,7 +165,7 @@ struct Network {
     /// How many steps there are, if they are written out.
     steps: Option<i64>,
     clip: Option<f32>,
-    /// The input gate is 1 minus the forget gate.
+    /// The forget gate is 1 minus the input gate.
     couples_gates: bool,
     /// The hidden state's product is taken before it is gated.
     resets_after: bool,
@@ -214,22 +204,11 @@ fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
         couples_gates: node.int("input_forget", 0) != 0,
         resets_after: node.int("linear_before_reset", 0) != 0,
     };
-    let names = node.texts("activations");
-    let (alphas, betas) = (node.floats("activation_alpha"), node.floats("activation_beta"));
     let functions = cell.activations();
+    let activations = activations(node, functions, directions as usize);
     let mut all = Vec::new();
     let (mut last_hidden, mut last_cell) = (Vec::new(), Vec::new());
     for at in 0..directions {
-        let activation = |which: usize| {
-            let index = at as usize * functions.len() + which;
-            let number = |list: &Option<Vec<f32>>| list.as_ref()?.get(index).copied();
-            let named = names.as_ref().and_then(|names| names.get(index).cloned());
-            Activation {
-                name: named.unwrap_or_else(|| functions[which].to_owned()),
-                alpha: number(&alphas),
-                beta: number(&betas),
-            }
-        };
         let wide = cell.gates() * hidden;
         let own = Weights {
             input: of_direction(node, &weights, at)?,
@@ -238,17 +217,21 @@ fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
                 None => None,
                 Some(biases) => {
                     let own = of_direction(node, biases, at)?;
-                    Some((slice(node, &own, 0, 0, wide)?, slice(node, &own, 0, wide, wide)?))
+                    Some((slice(node, &own, 0, 0, wide)?, slice(node, &own, 0, wide, 2 * wide)?))
                 }
             },
             peepholes: match &peepholes {
                 None => None,
                 Some(peepholes) => Some(of_direction(node, peepholes, at)?),
             },
-            activations: (0..functions.len()).map(activation).collect(),
+            activations: activations[at as usize * functions.len()..][..functions.len()].to_vec(),
         };
         let state = |node: &mut Conversion<'_>, first: &Option<Value>| match first {
-            Some(first) => of_direction(node, first, at),
+            Some(first) => {
+                let mut own = of_direction(node, first, at)?;
+                node.learn_dims(&mut own, &[-1, hidden]);
+                Ok(own)
+            }
             None => {
                 let sizes = sizes_with(node, &x, 1, 1, hidden)?;
                 let zero = node.scalar(x.dtype(), 0.0)?;
@@ -264,7 +247,7 @@ fn network(node: &mut Conversion<'_>, cell: Cell) -> Converted {
     }
     let with_direction = |node: &mut Conversion<'_>, parts: &[Value], along: i64| {
         let apart: Result<Vec<Value>, String> =
-            parts.iter().map(|part| unsqueeze(node, part, along)).collect();
+            parts.iter().map(|part| unsqueeze(node, part, &[along])).collect();
         apart
     };
     let parts = with_direction(node, &all, 1)?;
@@ -354,7 +337,7 @@ impl Network {
         }
         outputs.sort_by_key(|(at, _)| *at);
         let outputs: Vec<Value> = (outputs.into_iter())
-            .map(|(_, value)| unsqueeze(node, &value, 0))
+            .map(|(_, value)| unsqueeze(node, &value, &[0]))
             .collect::<Result<_, _>>()?;
         Ok((join(node, &outputs, 0)?, state))
     }
@@ -414,7 +397,7 @@ impl Network {
                 self.step_at(node, &at, &read[0], &inner, &before, lengths.as_ref())?;
             let copy = plain(node, "TensorMove", &[&state[2]])?;
             let index = reshape(node, &at, &[1, 1])?;
-            let shown = unsqueeze(node, &shown, 0)?;
+            let shown = unsqueeze(node, &shown, &[0])?;
             let outputs = plain(node, "ScatterNdUpdate", &[&copy, &index, &shown])?;
             Ok(vec![after.0, after.1, outputs])
         })?;
@@ -496,28 +479,29 @@ impl Network {
         state: &State,
     ) -> Result<State, String> {
         let size = self.hidden;
-        let gate = |node: &mut Conversion<'_>, at: i64| slice(node, gates, 1, at * size, size);
+        let gate =
+            |node: &mut Conversion<'_>, at: i64| slice(node, gates, 1, at * size, (at + 1) * size);
         let peep = |node: &mut Conversion<'_>, gate: Value, at: i64, cell: &Value| {
             let Some(peepholes) = &weights.peepholes else { return Ok(gate) };
-            let own = slice(node, peepholes, 0, at * size, size)?;
+            let own = slice(node, peepholes, 0, at * size, (at + 1) * size)?;
             let seen = plain(node, "Mul", &[&own, cell])?;
             plain(node, "Add", &[&gate, &seen])
         };
         let [gating, candidate, shown] = &weights.activations[..] else {
             return Err("it has not 3 activations".to_owned());
         };
-        let forget = gate(node, 2)?;
-        let forget = peep(node, forget, 2, &state.1)?;
-        let forget = self.activated(node, gating, &forget)?;
-        let input = match self.couples_gates {
+        let input = gate(node, 0)?;
+        let input = peep(node, input, 0, &state.1)?;
+        let input = self.activated(node, gating, &input)?;
+        let forget = match self.couples_gates {
             true => {
-                let one = node.scalar(forget.dtype(), 1.0)?;
-                plain(node, "Sub", &[&one, &forget])?
+                let one = node.scalar(input.dtype(), 1.0)?;
+                plain(node, "Sub", &[&one, &input])?
             }
             false => {
-                let input = gate(node, 0)?;
-                let input = peep(node, input, 0, &state.1)?;
-                self.activated(node, gating, &input)?
+                let forget = gate(node, 2)?;
+                let forget = peep(node, forget, 2, &state.1)?;
+                self.activated(node, gating, &forget)?
             }
         };
         let new = gate(node, 3)?;
@@ -528,7 +512,8 @@ impl Network {
         let output = gate(node, 1)?;
         let output = peep(node, output, 1, &cell)?;
         let output = self.activated(node, gating, &output)?;
-        let bent = self.activated(node, shown, &cell)?;
+        // onnxruntime does not clip here.
+        let bent = shown.apply(node, &cell)?;
         let hidden = plain(node, "Mul", &[&output, &bent])?;
         Ok((hidden, cell))
     }
@@ -548,12 +533,12 @@ impl Network {
         let turned = || attrs([("transpose_x2", true.into())]);
         let hidden = &state.0;
         let part = |node: &mut Conversion<'_>, at: i64| -> Result<Value, String> {
-            let input = slice(node, product, 1, at * size, size)?;
-            let rows = slice(node, &weights.hidden, 0, at * size, size)?;
+            let input = slice(node, product, 1, at * size, (at + 1) * size)?;
+            let rows = slice(node, &weights.hidden, 0, at * size, (at + 1) * size)?;
             let own = node.add("MatMulV2", &[hidden, &rows], turned())?;
             let mut sum = plain(node, "Add", &[&input, &own])?;
             if let Some((_, bias)) = &weights.biases {
-                let bias = slice(node, bias, 0, at * size, size)?;
+                let bias = slice(node, bias, 0, at * size, (at + 1) * size)?;
                 sum = plain(node, "Add", &[&sum, &bias])?;
             }
             Ok(sum)
@@ -562,10 +547,10 @@ impl Network {
         let update = self.activated(node, gating, &update)?;
         let reset = part(node, 1)?;
         let reset = self.activated(node, gating, &reset)?;
-        let input = slice(node, product, 1, 2 * size, size)?;
-        let rows = slice(node, &weights.hidden, 0, 2 * size, size)?;
+        let input = slice(node, product, 1, 2 * size, 3 * size)?;
+        let rows = slice(node, &weights.hidden, 0, 2 * size, 3 * size)?;
         let bias = match &weights.biases {
-            Some((_, bias)) => Some(slice(node, bias, 0, 2 * size, size)?),
+            Some((_, bias)) => Some(slice(node, bias, 0, 2 * size, 3 * size)?),
             None => None,
         };
         let fed = match self.resets_after {
