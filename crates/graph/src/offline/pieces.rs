@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use cairn_runtime::memory::mapped_file;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Seek, Write};
 
 /// Bytes in pieces, one after the other. Nothing is copied until they are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Pieces {
 }
 
 /// What is written at a time: pages of a mapped file that were written need not stay in memory.
-const CHUNK: usize = 4 << 20;
+const CHUNK: usize = 1 << 20;
 
 impl<B: Into<Bytes>> From<B> for Pieces {
     /// One piece.
@@ -51,14 +52,18 @@ impl Pieces {
         }
     }
 
-    /// Writes all of them. Pages of mapped files that were written leave memory.
-    pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+    /// Writes all of them to an empty file, in which long rows of zeros become holes. Pages of mapped files that were written
+    /// leave memory.
+    pub fn write_to(&self, file: &mut File) -> io::Result<()> {
         for chunk in self.pieces.iter().flat_map(|piece| piece.chunks(CHUNK)) {
             mapped_file::fetch(chunk)?;
-            out.write_all(chunk)?;
+            match chunk.len() == CHUNK && chunk.iter().all(|byte| *byte == 0) {
+                true => drop(file.seek_relative(CHUNK as i64)?),
+                false => file.write_all(chunk)?,
+            }
             mapped_file::release(chunk);
         }
-        Ok(())
+        file.set_len(self.length as u64)
     }
 
     /// All of them in one place.
@@ -80,9 +85,15 @@ mod tests {
         pieces.align(8);
         pieces.align(8);
         pieces.append(Pieces::from(&b"end"[..]));
-        let mut written = Vec::new();
-        pieces.write_to(&mut written).unwrap();
-        assert_eq!(written, [1, 2, 3, 0, 0, 0, 0, 0, b'e', b'n', b'd']);
-        assert_eq!((pieces.length(), pieces.to_vec()), (written.len(), written));
+        assert_eq!(pieces.to_vec(), [1, 2, 3, 0, 0, 0, 0, 0, b'e', b'n', b'd']);
+        assert_eq!(pieces.length(), 11);
+        let mut long = pieces.to_vec();
+        long.resize(3 * CHUNK + 5, 0);
+        for pieces in [pieces, Pieces::from(long)] {
+            let path = std::env::temp_dir().join(format!("cairn-pieces-{}", std::process::id()));
+            pieces.write_to(&mut File::create(&path).unwrap()).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), pieces.to_vec());
+            std::fs::remove_file(path).unwrap();
+        }
     }
 }
