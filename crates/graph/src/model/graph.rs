@@ -7,6 +7,8 @@ use super::wire::{AttrDef, AttrMap, GraphDef, ListValue, OpDef, Value};
 use crate::compile::control::Control;
 use crate::ir::{Attr, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source};
 use cairn_tensor::DType;
+use prost::Message;
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 /// Attributes in which a node repeats the names of its inputs or outputs: names, and their indices.
@@ -242,23 +244,39 @@ fn take_names(attrs: &mut AttrMap, [names, indices]: [&str; 2]) -> HashMap<usize
     found
 }
 
-/// What is written of a graph; the graphs of its nodes are added to `others`.
-pub fn write_with(graph: &Graph, others: &mut Vec<GraphDef>) -> GraphDef {
-    let mut def = write(graph);
-    for ((_, node), op) in graph.nodes().zip(&mut def.op) {
-        let first = Control::of(&node.kind).map_or(0, Control::selectors) as i64;
-        for (at, subgraph) in node.subgraphs.iter().enumerate() {
-            let index = others.len();
-            others.push(GraphDef::default());
-            let mut numbered = subgraph.clone();
-            number_for_parent(&mut numbered, first);
-            let mut written = write_with(&numbered, others);
-            written.name = subgraph_name(&format!("{}_{at}_", op.name), &subgraph.name, index);
-            op.subgraph_name.push(written.name.clone());
-            others[index] = written;
-        }
+/// The bytes of a graph, node by node; the graphs of its nodes are added to `others`. No more than one node is there as a
+/// message at a time.
+pub fn encode(graph: &Graph, others: &mut Vec<GraphDef>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let head = GraphDef { name: graph.name.clone(), ..GraphDef::default() };
+    bytes.extend(head.encode_to_vec());
+    let attr = each_op(graph, &mut |node, mut op| {
+        op.subgraph_name = write_subgraphs(node, &op.name, others);
+        prost::encoding::message::encode(6, &op, &mut bytes);
+    });
+    bytes.extend(GraphDef { attr, ..GraphDef::default() }.encode_to_vec());
+    bytes
+}
+
+/// Adds the graphs of a node and those inside of them to `others`; gives the names of its own.
+fn write_subgraphs(node: &Node, name: &str, others: &mut Vec<GraphDef>) -> Vec<String> {
+    let first = Control::of(&node.kind).map_or(0, Control::selectors) as i64;
+    let mut names = Vec::with_capacity(node.subgraphs.len());
+    for (at, subgraph) in node.subgraphs.iter().enumerate() {
+        let index = others.len();
+        others.push(GraphDef::default());
+        let mut numbered = subgraph.clone();
+        number_for_parent(&mut numbered, first);
+        let mut written = GraphDef::default();
+        written.attr = each_op(&numbered, &mut |node, mut op| {
+            op.subgraph_name = write_subgraphs(node, &op.name, others);
+            written.op.push(op);
+        });
+        written.name = subgraph_name(&format!("{name}_{at}_"), &subgraph.name, index);
+        names.push(written.name.clone());
+        others[index] = written;
     }
-    def
+    names
 }
 
 /// The name of a node's graph in a model: no other graph of the model has its index. A name that is such a one already
@@ -287,36 +305,69 @@ fn number_for_parent(graph: &mut Graph, first: i64) {
 
 /// What is written of a graph, without the graphs of its nodes.
 pub fn write(graph: &Graph) -> GraphDef {
-    let (mut names, taken) = names(graph);
-    let mut op: Vec<OpDef> = graph.nodes().map(|(id, node)| write_node(id, node, &names)).collect();
-    let has_net_output = graph.nodes().any(|(_, node)| node.kind == NET_OUTPUT);
-    if !has_net_output && !graph.outputs().is_empty() {
-        names.insert(NodeId::MAX, free_name(NET_OUTPUT, &taken));
-        op.push(write_node(NodeId::MAX, &net_output(graph), &names));
-    }
-    let mut attr = attr::write_all(&graph.attrs);
-    let targets = graph.targets.iter().filter_map(|id| names.get(id));
-    let s: Vec<Vec<u8>> = targets.map(|name| name.clone().into_bytes()).collect();
-    if !s.is_empty() {
-        attr.insert(TARGETS.to_owned(), list(ListValue { s, val_type: 1, ..ListValue::default() }));
-    }
+    let mut op = Vec::with_capacity(graph.len());
+    let attr = each_op(graph, &mut |_, one| op.push(one));
     GraphDef { name: graph.name.clone(), output: Vec::new(), op, attr }
 }
 
-/// The name that each node is written under, and all of them.
-fn names(graph: &Graph) -> (HashMap<NodeId, String>, HashSet<String>) {
-    let mut taken: HashSet<String> = graph.nodes().map(|(_, node)| node.name.clone()).collect();
-    let mut visited = HashSet::new();
-    let mut names = HashMap::new();
+/// What is written of each node, and of outputs that no node stands for; gives the graph's attributes.
+fn each_op(graph: &Graph, visit: &mut dyn FnMut(&Node, OpDef)) -> AttrMap {
+    let mut names = Names::new(graph);
     for (id, node) in graph.nodes() {
-        let name = match visited.insert(node.name.as_str()) {
-            true => node.name.clone(),
-            false => free_name(&format!("{}_{id}", node.name), &taken),
-        };
-        taken.insert(name.clone());
-        names.insert(id, name);
+        visit(node, write_node(id, node, &names));
     }
-    (names, taken)
+    let has_net_output = graph.nodes().any(|(_, node)| node.kind == NET_OUTPUT);
+    if !has_net_output && !graph.outputs().is_empty() {
+        names.add_net_output();
+        let node = net_output(graph);
+        visit(&node, write_node(NodeId::MAX, &node, &names));
+    }
+    let mut attr = attr::write_all(&graph.attrs);
+    let targets = graph.targets.iter().filter_map(|id| names.get(*id));
+    let s: Vec<Vec<u8>> = targets.map(|name| name.as_bytes().to_vec()).collect();
+    if !s.is_empty() {
+        attr.insert(TARGETS.to_owned(), list(ListValue { s, val_type: 1, ..ListValue::default() }));
+    }
+    attr
+}
+
+/// The names that the nodes of a graph are written under.
+struct Names<'a> {
+    graph: &'a Graph,
+    /// Of nodes whose own name an earlier one has.
+    others: HashMap<NodeId, String>,
+}
+
+impl Names<'_> {
+    fn new(graph: &Graph) -> Names<'_> {
+        let mut visited: HashSet<&str> = HashSet::with_capacity(graph.len());
+        let again = graph.nodes().filter(|(_, node)| !visited.insert(&node.name));
+        let twice: Vec<NodeId> = again.map(|(id, _)| id).collect();
+        let mut names = Names { graph, others: HashMap::new() };
+        let mut taken: HashSet<String> = HashSet::new();
+        if !twice.is_empty() {
+            taken.extend(graph.nodes().map(|(_, node)| node.name.clone()));
+        }
+        for id in twice {
+            let own = graph.node(id).map_or("", |node| &node.name);
+            let name = free_name(&format!("{own}_{id}"), &taken);
+            taken.insert(name.clone());
+            names.others.insert(id, name);
+        }
+        names
+    }
+
+    /// Names the node that stands for outputs, which the graph does not have.
+    fn add_net_output(&mut self) {
+        let own = self.graph.nodes().map(|(_, node)| node.name.clone());
+        let taken: HashSet<String> = own.chain(self.others.values().cloned()).collect();
+        self.others.insert(NodeId::MAX, free_name(NET_OUTPUT, &taken));
+    }
+
+    fn get(&self, id: NodeId) -> Option<&str> {
+        let other = self.others.get(&id).map(String::as_str);
+        other.or_else(|| self.graph.node(id).map(|node| node.name.as_str()))
+    }
 }
 
 /// The name, or the name with a number that makes it unique.
@@ -344,19 +395,18 @@ fn net_output(graph: &Graph) -> Node {
     }
 }
 
-fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef {
-    let name_of = |id: &NodeId| match names.get(id) {
-        Some(name) => name.clone(),
-        None => format!("(node {id}, which is not there)"),
+fn write_node(id: NodeId, node: &Node, names: &Names<'_>) -> OpDef {
+    let name_of = |id: NodeId| -> Cow<'_, str> {
+        names.get(id).map_or_else(|| format!("(node {id}, which is not there)").into(), Cow::from)
     };
     let mut input: Vec<String> = Vec::with_capacity(node.inputs.len() + node.controls.len());
     for source in &node.inputs {
         input.push(match source {
-            Some(source) => Edge::Data(&name_of(&source.node), source.output).to_string(),
+            Some(source) => Edge::Data(&name_of(source.node), source.output).to_string(),
             None => Edge::Unfed.to_string(),
         });
     }
-    input.extend(node.controls.iter().map(|id| Edge::Control(&name_of(id)).to_string()));
+    input.extend(node.controls.iter().map(|id| Edge::Control(&name_of(*id)).to_string()));
     let mut attr = attr::write_all(&node.attrs);
     write_names(&mut attr, INPUT_NAMES, &node.input_descs);
     write_names(&mut attr, OUTPUT_NAMES, &node.output_descs);
@@ -367,7 +417,7 @@ fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef
         }
     });
     OpDef {
-        name: name_of(&id),
+        name: name_of(id).into_owned(),
         r#type: node.kind.clone(),
         input,
         attr,
@@ -378,7 +428,7 @@ fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef
 }
 
 fn write_names(attrs: &mut AttrMap, [names, indices]: [&str; 2], descs: &[Desc]) {
-    let mut visited = HashSet::new();
+    let mut visited = HashSet::with_capacity(descs.len());
     let named = descs.iter().zip(0i64..).filter(|(desc, _)| !desc.name.is_empty());
     let (s, i) = named
         .filter(|(desc, _)| visited.insert(desc.name.as_str()))

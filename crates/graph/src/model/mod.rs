@@ -62,10 +62,18 @@ pub fn read(bytes: impl Into<Bytes>) -> Result<Graph, String> {
 /// outputs that were named without a node become a node of the type `NetOutput`; where nodes share a name, all
 /// but the first get another; an edge from a node that is not there stays in the bytes and cannot be read.
 pub fn write(graph: &Graph) -> Vec<u8> {
+    use prost::encoding::{WireType, encode_key, encode_varint};
     let mut graphs = Vec::new();
-    let root = graph::write_with(graph, &mut graphs);
-    graphs.insert(0, root);
-    wire::ModelDef { name: graph.name.clone(), graph: graphs }.encode_to_vec()
+    let root = graph::encode(graph, &mut graphs);
+    let head = wire::ModelDef { name: graph.name.clone(), graph: Vec::new() };
+    let others = wire::ModelDef { name: String::new(), graph: graphs };
+    let mut bytes = Vec::with_capacity(root.len() + head.encoded_len() + others.encoded_len() + 16);
+    bytes.extend(head.encode_to_vec());
+    encode_key(7, WireType::LengthDelimited, &mut bytes);
+    encode_varint(root.len() as u64, &mut bytes);
+    bytes.extend(root);
+    bytes.extend(others.encode_to_vec());
+    bytes
 }
 
 /// Appends a field that readers skip, so that what follows `start` bytes, the last of which are the model's, begins on a
