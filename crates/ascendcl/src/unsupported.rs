@@ -66,8 +66,8 @@ unsupported! {
         aclmdlBundleGetModelId aclmdlBundleGetModelNum aclmdlBundleGetSize aclmdlBundleInitFromFile aclmdlBundleInitFromMem
         aclmdlBundleLoadFromFile aclmdlBundleLoadFromMem aclmdlBundleLoadModel aclmdlBundleLoadModelWithConfig
         aclmdlBundleLoadModelWithMem aclmdlBundleQueryInfoFromFile aclmdlBundleQueryInfoFromMem aclmdlBundleUnload
-        aclmdlBundleUnloadModel aclmdlCreateAndGetOpDesc aclmdlGetFirstAippInfo aclmdlLoadFromFileWithQ
-        aclmdlLoadFromMemWithQ aclmdlLoadFromModel aclmdlSetAIPPByInputIndex aclmdlSetInputAIPP;
+        aclmdlBundleUnloadModel aclmdlCreateAndGetOpDesc aclmdlLoadFromFileWithQ
+        aclmdlLoadFromMemWithQ aclmdlSetAIPPByInputIndex aclmdlSetInputAIPP;
     c_int = ACL, forked Code::RtInternal as c_int;
         aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp acldumpRegCallback acldumpUnregCallback aclRecoverAllHcclTasks aclmdlFinalizeDump aclmdlInitDump
         aclmdlQueryExeOMDesc aclmdlSetDump
