@@ -64,6 +64,7 @@ pub mod strip;
 pub mod taps;
 mod transpose;
 pub mod unique;
+mod vector;
 pub mod vector_norm;
 pub mod vocabulary;
 pub mod walk;

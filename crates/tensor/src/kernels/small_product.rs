@@ -2,6 +2,8 @@
 //!
 //! Each sum runs along the depth in order, whatever the vectors of the processor: results do not depend on them.
 
+use super::vector::Vector;
+
 /// Columns of a product are a multiple of this.
 pub const GRAIN: usize = 16;
 
@@ -108,75 +110,10 @@ pub unsafe fn product_of_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: 
     }
 }
 
-/// A vector of `f32`.
-///
-/// # Safety
-/// `COUNT` is how many it has. All functions are called only where the processor has such vectors, on memory that
-/// has as many elements.
-unsafe trait Vector: Copy {
-    const COUNT: usize;
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn store(self, to: *mut f32);
-    /// The same number everywhere.
-    unsafe fn repeated(number: f32) -> Self;
-    /// `self + a * b`.
-    unsafe fn plus(self, a: Self, b: Self) -> Self;
-}
-
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Vector;
+    use crate::kernels::vector::Vector;
     use std::arch::x86_64::*;
-
-    // SAFETY: eight; the functions want AVX and FMA.
-    unsafe impl Vector for __m256 {
-        const COUNT: usize = 8;
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_storeu_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn repeated(number: f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_set1_ps(number) }
-        }
-        #[inline(always)]
-        unsafe fn plus(self, a: Self, b: Self) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_fmadd_ps(a, b, self) }
-        }
-    }
-
-    // SAFETY: sixteen; the functions want AVX-512.
-    unsafe impl Vector for __m512 {
-        const COUNT: usize = 16;
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_storeu_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn repeated(number: f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_set1_ps(number) }
-        }
-        #[inline(always)]
-        unsafe fn plus(self, a: Self, b: Self) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_fmadd_ps(a, b, self) }
-        }
-    }
 
     /// Sums of `f32`, and pairs of `bf16` to multiply.
     #[derive(Clone, Copy)]
@@ -209,30 +146,6 @@ mod x86 {
                 _mm512_dpbf16_ps(self.0, a, b)
             })
         }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-// SAFETY: eight, on any processor.
-unsafe impl Vector for [f32; 8] {
-    const COUNT: usize = 8;
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: as the caller guarantees.
-        unsafe { from.cast::<Self>().read_unaligned() }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller guarantees.
-        unsafe { to.cast::<Self>().write_unaligned(self) }
-    }
-    #[inline(always)]
-    unsafe fn repeated(number: f32) -> Self {
-        [number; 8]
-    }
-    #[inline(always)]
-    unsafe fn plus(self, a: Self, b: Self) -> Self {
-        std::array::from_fn(|at| a[at].mul_add(b[at], self[at]))
     }
 }
 
