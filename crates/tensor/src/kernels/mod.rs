@@ -19,6 +19,7 @@ pub mod dropout;
 pub mod element;
 pub mod elementwise;
 pub mod entropy;
+pub mod epilogue;
 pub mod finite;
 pub mod fold;
 pub mod fourier;
