@@ -15,6 +15,7 @@ pub mod family;
 mod infer;
 mod marks;
 mod plan;
+mod stage;
 mod table;
 
 pub use absent::absent;

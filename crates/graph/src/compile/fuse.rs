@@ -377,6 +377,7 @@ impl FusedPlan {
                     workspace: &[],
                     parallel: &SingleThread,
                     sized: &|_, _| {},
+                    epilogue: None,
                 })?;
             }
             start += length;

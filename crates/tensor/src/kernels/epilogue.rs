@@ -86,6 +86,7 @@ pub struct Stage {
 }
 
 /// Functions that are computed one after the other. The last one's result is stored.
+#[derive(Clone)]
 pub struct Stages {
     stages: Vec<Stage>,
     /// The buffer of each value.
@@ -114,6 +115,18 @@ impl Stages {
             slots.push(slot);
         }
         Some(Stages { stages, slots })
+    }
+
+    /// The same, and one more.
+    pub fn followed_by(&self, stage: Stage) -> Option<Stages> {
+        Stages::new(self.stages.iter().cloned().chain([stage]).collect())
+    }
+}
+
+impl Default for Stages {
+    /// None at all.
+    fn default() -> Stages {
+        Stages { stages: Vec::new(), slots: vec![0] }
     }
 }
 
