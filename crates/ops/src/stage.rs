@@ -53,43 +53,51 @@ impl Plan {
         self.takes_stages
     }
 
-    /// From now on it computes `next`, an elementwise plan, of its results before it stores them. `value` says of each use
-    /// of `next` whether it is a result: 0 is this plan's own, 1 that of the plan that was appended first. Other uses are
-    /// read, and become uses of this plan: the answer has their indices in `next`, in order. `None` if it cannot be done; then
-    /// nothing has changed.
-    pub fn append(
-        &mut self,
-        next: &Plan,
-        value: impl Fn(usize) -> Option<usize>,
-    ) -> Option<Vec<usize>> {
-        let offered = next.offered().filter(|_| self.takes_stages)?;
-        let is_written = |one: &&crate::plan::Use| one.access.writes;
-        let bytes = next.uses.iter().find(is_written)?.bytes;
-        if self.uses.iter().filter(is_written).map(|one| one.bytes).ne([bytes]) {
-            return None;
-        }
-        let whole = Pattern { inner: 1, count: bytes / size_of::<f32>() };
-        let ComputedStages { stages, mut slots } =
+    /// From now on it computes elementwise plans of its results before it stores them, one after the other: `next` has each, and
+    /// what it says of each of its uses. The answer has what uses of this plan it added for others: a plan's index in
+    /// `next`, and the use's index in that plan. `None` if it cannot be done; then nothing has changed.
+    pub fn append(&mut self, next: &[(&Plan, &[StageUse])]) -> Option<Vec<(usize, usize)>> {
+        self.takes_stages.then_some(())?;
+        let ComputedStages { mut stages, mut slots } =
             self.stages.as_deref().cloned().unwrap_or_default();
+        let bytes = |plan: &Plan| {
+            let mut written = plan.uses.iter().filter(|one| one.access.writes);
+            written.next().filter(|_| written.next().is_none()).map(|one| one.bytes)
+        };
+        let own_bytes = bytes(self)?;
+        let whole = Pattern { inner: 1, count: own_bytes / size_of::<f32>() };
         let mut added = Vec::new();
-        let mut inputs = Vec::new();
-        for input in &offered.inputs {
-            inputs.push(match *input {
-                StageInput::Number(number) => Source::Number(number),
-                StageInput::Use(slot, pattern) => match value(slot) {
-                    Some(value) if pattern == whole => Source::Value(value),
-                    Some(_) => return None,
-                    None => {
-                        slots.push(self.uses.len() + added.len());
-                        added.push(slot);
-                        Source::Operand(slots.len() - 1, pattern)
-                    }
-                },
-            });
+        for (number, (plan, uses)) in next.iter().enumerate() {
+            let OfferedStage { function, inputs } = plan.offered()?;
+            (bytes(plan)? == own_bytes).then_some(())?;
+            let mut sources = Vec::with_capacity(inputs.len());
+            for input in inputs {
+                sources.push(match input {
+                    StageInput::Number(number) => Source::Number(number),
+                    StageInput::Use(slot, pattern) => match uses[slot] {
+                        StageUse::Result(at) if pattern == whole => Source::Value(at),
+                        StageUse::Result(_) => return None,
+                        StageUse::Other => {
+                            slots.push(self.uses.len() + added.len());
+                            added.push((number, slot));
+                            Source::Operand(slots.len() - 1, pattern)
+                        }
+                    },
+                });
+            }
+            stages = stages.followed_by(Stage { function, inputs: sources })?;
         }
-        let stages = stages.followed_by(Stage { function: offered.function.clone(), inputs })?;
-        self.uses.extend(added.iter().map(|slot| next.uses[*slot].clone()));
+        self.uses.extend(added.iter().map(|(number, slot)| next[*number].0.uses[*slot].clone()));
         self.stages = Some(Box::new(ComputedStages { stages, slots }));
         Some(added)
     }
+}
+
+/// What a use of an elementwise plan is to the plan that it is appended to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageUse {
+    /// A result: the plan's own is 0, that of the plan that was appended first 1.
+    Result(usize),
+    /// Any other tensor.
+    Other,
 }

@@ -1,14 +1,16 @@
 //! Convolutions and gradients of weights against plain loops, over sizes, axes, strides, types and threads.
 
 use cairn_tensor::kernels::conv::{
-    Axis, convolve, pack_weights, scratch_size, takes_weights, weights_gradient,
-    weights_gradient_scratch_size,
+    Axis, Finish, PackedConvolution, convolve, pack_weights, scratch_size, takes_weights,
+    weights_gradient, weights_gradient_scratch_size,
 };
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::epilogue::{Epilogue, Function, Pattern, Source, Stage, Stages};
 use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// A thread for each part.
 struct Threads(usize);
@@ -201,8 +203,61 @@ fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-/// Compares a convolution with a plain loop.
-fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
+/// What is computed of results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum After {
+    Nothing,
+    /// A tensor is added, and the sum kept between -3 and 5.
+    Clipped,
+    /// What is no function that kernels know: the product with a number for each of some neighbours, and the result itself.
+    Other,
+}
+
+impl After {
+    const OPERAND: Pattern = Pattern { inner: 3, count: 7 };
+
+    fn any() -> impl Strategy<Value = After> {
+        prop::sample::select(vec![After::Nothing, After::Clipped, After::Other])
+    }
+
+    fn stages(self, count: usize) -> Stages {
+        let stage = |function, inputs: &[Source]| Stage { function, inputs: inputs.to_vec() };
+        let whole = Source::Operand(0, Pattern { inner: 1, count });
+        let stages = match self {
+            After::Nothing => Vec::new(),
+            After::Clipped => vec![
+                stage(Function::Add, &[Source::Value(0), whole]),
+                stage(Function::Greatest, &[Source::Value(1), Source::Number(-3.0)]),
+                stage(Function::Least, &[Source::Value(2), Source::Number(5.0)]),
+            ],
+            After::Other => {
+                let product: Function = Function::Strips(Arc::new(|inputs, out| {
+                    for (at, out) in out.iter_mut().enumerate() {
+                        *out = inputs[0][at] * inputs[1][at] + inputs[2][at];
+                    }
+                }));
+                let operand = Source::Operand(0, After::OPERAND);
+                vec![stage(product, &[Source::Value(0), operand, Source::Value(0)])]
+            }
+        };
+        Stages::new(stages).unwrap()
+    }
+
+    /// Of a sum that lies at this place of the output.
+    fn compute(self, sum: f64, place: usize, operand: &[f64]) -> f64 {
+        match self {
+            After::Nothing => sum,
+            After::Clipped => (sum + operand[place]).clamp(-3.0, 5.0),
+            After::Other => {
+                let Pattern { inner, count } = After::OPERAND;
+                sum * operand[place / inner % count] + sum
+            }
+        }
+    }
+}
+
+/// Compares a convolution with a plain loop; with packed weights too, where that is offered.
+fn check_convolution(case: &Case, with_bias: bool, after: After) -> Result<(), TestCaseError> {
     let (source, out, weights) = (case.source(), case.result(2), case.weights());
     let bias = StoredTensor::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
     let (bytes, layout) = scratch(scratch_size(&out.layout, &source.layout, &case.axes));
@@ -220,11 +275,19 @@ fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> 
         }
     };
     let workspace = ViewMut::over(&bytes, layout).unwrap();
-    let bias_view = with_bias.then(|| bias.view());
     let parallel = Threads(case.threads);
-    convolve(&parallel, out.out(), source.view(), weights_view, bias_view, &case.axes, workspace);
+    let is_dense = case.dtype == DType::Float && case.step == 1;
+    let after = if is_dense { after } else { After::Nothing };
+    let operand = StoredTensor::new(DType::Float, &[out.layout.count().max(7)], 0, 1, 6);
+    let (stages, operands) = (after.stages(out.layout.count()), [operand.view()]);
+    let epilogue = Epilogue::new(&stages, &operands);
+    let finish = Finish {
+        bias: with_bias.then(|| bias.view()),
+        epilogue: (after != After::Nothing).then_some(&epilogue),
+    };
+    convolve(&parallel, out.out(), source.view(), weights_view, finish, &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
-    let (x, w, b) = (source.values(), weights.values(), bias.values());
+    let (x, w, b, o) = (source.values(), weights.values(), bias.values(), operand.values());
     let (x_dims, w_dims) = (source.layout.dims(), weights.layout.dims());
     let want: Vec<f64> = positions(out.layout.dims())
         .map(|at| {
@@ -237,10 +300,29 @@ fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> 
                 let weight = [at[1], at[2], tap[0], tap[1], tap[2], tap[3]];
                 sum += x[flat_index(x_dims, &from)] * w[flat_index(w_dims, &weight)];
             }
-            sum
+            let strides = out.layout.strides().iter();
+            let place: isize = strides.zip(&at).map(|(stride, at)| stride * *at as isize).sum();
+            after.compute(sum, place as usize, &o)
         })
         .collect();
-    check(&out.values(), &want, case.dtype)
+    check(&out.values(), &want, case.dtype)?;
+    let Some(convolution) =
+        PackedConvolution::new(&out.layout, &source.layout, &case.axes).filter(|_| takes_as_is)
+    else {
+        return Ok(());
+    };
+    let again = case.result(7);
+    let (packed, packed_layout) = scratch(convolution.packed_size());
+    let (bytes, layout) = scratch(convolution.scratch_size());
+    let packed_weights = ViewMut::over(&packed, packed_layout).unwrap();
+    convolution.pack(&parallel, weights.view(), packed_weights);
+    let workspace = ViewMut::over(&bytes, layout).unwrap();
+    let operands = (source.view(), packed_weights.view());
+    convolution.convolve(&parallel, again.out(), operands, finish, workspace);
+    for guarded in [(&packed, packed_layout), (&bytes, layout)] {
+        prop_assert!(guarded.0[guarded.1.bytes()..].iter().all(|byte| byte.get() == 0xEE));
+    }
+    check(&again.values(), &want, case.dtype)
 }
 
 /// Compares the gradient of weights with a plain loop.
@@ -276,8 +358,8 @@ fn check_weights_gradient(case: &Case) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn convolutions_are_sums_over_windows(case in cases(), with_bias in any::<bool>()) {
-        check_convolution(&case, with_bias)?;
+    fn convolutions_are_sums_over_windows(case in cases(), with_bias in any::<bool>(), after in After::any()) {
+        check_convolution(&case, with_bias, after)?;
     }
 
     #[test]
@@ -303,7 +385,11 @@ fn large_ones() {
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),
     ];
     for (axes, sizes, out_sizes, samples, groups, inputs, outputs) in shapes {
-        for (dtype, threads) in [(DType::Float, 1), (DType::Float, 3), (DType::Bf16, 2)] {
+        for (dtype, threads, after) in [
+            (DType::Float, 1, After::Clipped),
+            (DType::Float, 3, After::Other),
+            (DType::Bf16, 2, After::Nothing),
+        ] {
             let case = Case {
                 axes,
                 sizes,
@@ -318,7 +404,7 @@ fn large_ones() {
                 threads,
                 swapped: threads == 3,
             };
-            check_convolution(&case, true).unwrap();
+            check_convolution(&case, true, after).unwrap();
             check_weights_gradient(&case).unwrap();
         }
     }

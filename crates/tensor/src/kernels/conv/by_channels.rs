@@ -428,6 +428,7 @@ fn convolve_band(
         + output_band.group as isize * strides[1]
         + output_band.d as isize * strides[3];
     let workers = super::workers(chunks * blocks, tiling.work());
+    let clipped = task.clipped();
     for_each_unit(parallel, chunks * blocks, (workers, 0, 0), &no_scratch(), |unit, _| {
         let (chunk, block) = match is_large {
             true => (unit / blocks, unit % blocks),
@@ -451,11 +452,16 @@ fn convolve_band(
             channel: image.channel,
             offsets: &image.offsets[..image.count],
         };
-        let bias = super::biases(task, output_band.group, channel);
+        let bias = task.biases(output_band.group, channel);
         let channels = (tiling.outputs - channel).min(BLOCK);
-        let target = Target { out: &task.out, offset, channels, bias };
+        let target = Target { out: &task.out, offset, channels, bias, clipped };
         // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
         // belong to the output and to this unit alone.
-        unsafe { tile.convolve_line(end - from, &target) };
+        unsafe {
+            tile.convolve_line(end - from, &target);
+            if clipped.is_none() {
+                task.apply_epilogue(offset, channels, end - from);
+            }
+        }
     });
 }

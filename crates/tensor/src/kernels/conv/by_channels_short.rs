@@ -67,14 +67,19 @@ pub fn convolve_short_lines(
                 unsafe { tile.add_lines(width, from, &mut sums[number]) };
             }
         }
-        let bias = super::biases(task, output_band.group, channel);
+        let bias = task.biases(output_band.group, channel);
         let channels = (tiling.outputs - channel).min(BLOCK);
         let offset = start + channel as isize * strides[2];
-        let target = Target { out: &task.out, offset, channels, bias };
+        let target = Target { out: &task.out, offset, channels, bias, clipped: None };
         for (number, tile_index) in tiles_of_group.enumerate() {
             let to = &to[number][..lines_of(tile_index).len() * width];
             // SAFETY: the positions of these channels belong to the output and to this unit alone.
-            unsafe { target.store_scattered(&sums[number], to) };
+            unsafe {
+                target.store_scattered(&sums[number], to);
+                for line in to.chunks(width) {
+                    task.apply_epilogue(offset + line[0], channels, width);
+                }
+            }
         }
     });
 }

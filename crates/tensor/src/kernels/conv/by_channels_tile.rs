@@ -2,6 +2,7 @@
 
 use super::is_aligned_f32;
 use crate::ViewMut;
+use crate::kernels::epilogue::Clipped;
 use crate::kernels::strip::store_one;
 
 /// Channels of a vector.
@@ -39,6 +40,8 @@ pub struct Target<'a> {
     pub channels: usize,
     /// What is added to each channel.
     pub bias: Option<[f32; BLOCK]>,
+    /// What is computed of results that are stored directly.
+    pub clipped: Option<Clipped<'a>>,
 }
 
 /// Whether this processor runs these loops.
@@ -146,6 +149,7 @@ impl Target<'_> {
 mod avx512 {
     use super::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
     use crate::kernels::conv::is_aligned_f32;
+    use crate::kernels::epilogue::Clipped;
     use crate::kernels::prefetch::prefetch_line;
     use crate::kernels::strip::store;
     use std::arch::x86_64::{
@@ -337,8 +341,14 @@ mod avx512 {
                     }
                 }
             }
-            let lines = transposed(rows);
+            let mut lines = transposed(rows);
             let offset = target.offset + from as isize * strides[2] + first as isize * strides[5];
+            if let Some(clipped) = &target.clipped {
+                // SAFETY: what is added has the elements that the output has.
+                unsafe {
+                    clip(clipped, &mut lines, mask, (offset, strides[2]), target.channels - from)
+                };
+            }
             if stores_directly && target.channels - from >= WIDTH {
                 // As below, in as many steps as there are vectors: they stay in registers.
                 let mut to = out.first_mut().cast::<f32>().wrapping_offset(offset);
@@ -363,6 +373,31 @@ mod avx512 {
                     store(out.dtype(), to, strides[5], &buffer[..P]);
                 }
             }
+        }
+    }
+
+    /// Adds what is added to lines of results, and keeps them between the bounds: those of some `channels`, which lie `stride`
+    /// apart from `offset` on.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn clip(
+        clipped: &Clipped<'_>,
+        lines: &mut [__m512; WIDTH],
+        mask: u16,
+        (offset, stride): (isize, isize),
+        channels: usize,
+    ) {
+        if clipped.added(offset).is_some() {
+            for (at, line) in lines.iter_mut().enumerate().take(channels) {
+                if let Some(added) = clipped.added(offset + at as isize * stride) {
+                    // SAFETY: as the caller guarantees; only elements of the line are loaded.
+                    *line = _mm512_add_ps(*line, unsafe { _mm512_maskz_loadu_ps(mask, added) });
+                }
+            }
+        }
+        for line in lines {
+            // SAFETY: the processor has these vectors.
+            *line = unsafe { clipped.keep(*line) };
         }
     }
 

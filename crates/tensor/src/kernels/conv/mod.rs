@@ -22,10 +22,13 @@ mod by_positions;
 mod columns;
 mod direct;
 mod direct_filter;
+mod finish;
 mod planes;
 
+pub use finish::Finish;
+
 use super::copy::copy;
-use super::strip::{load, load_one};
+use super::strip::load;
 use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -109,7 +112,7 @@ struct Task<'a> {
     out: ViewMut<'a>,
     source: View<'a>,
     weights: View<'a>,
-    bias: Option<View<'a>>,
+    finish: Finish<'a>,
     axes: [Axis; 3],
 }
 
@@ -128,17 +131,17 @@ pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     }
 }
 
-/// `out = source * weights + bias`, window by window.
+/// `out = source * weights + bias`, window by window, and what else [`Finish`] says.
 ///
 /// `out` is by samples, groups, channels, and positions along three axes; `source` by samples, groups, channels and three axes;
-/// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps; `bias` by groups and output channels.
+/// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps.
 /// `out` overlaps none of the others. `scratch` has [`scratch_size`] elements.
 pub fn convolve(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     source: View<'_>,
     weights: View<'_>,
-    bias: Option<View<'_>>,
+    finish: Finish<'_>,
     axes: &[Axis; 3],
     scratch: ViewMut<'_>,
 ) {
@@ -149,7 +152,7 @@ pub fn convolve(
     let (out_layout, source_layout, axes) = with_flat_axes(*out.layout(), *source.layout(), *axes);
     let out = out.with_layout(out_layout).expect(message);
     let source = source.with_layout(source_layout).expect(message);
-    let task = Task { out, source, weights, bias, axes };
+    let task = Task { out, source, weights, finish, axes };
     match direct::planes(&out_layout, &source_layout, &axes) {
         Some(planes) => direct::convolve(parallel, &task, &planes, scratch),
         None => match by_channels::Tiling::new(&out_layout, &source_layout, &axes) {
@@ -207,7 +210,8 @@ impl PackedConvolution {
         &self,
         parallel: &dyn Parallel,
         out: ViewMut<'_>,
-        (source, packed, bias): (View<'_>, View<'_>, Option<View<'_>>),
+        (source, packed): (View<'_>, View<'_>),
+        finish: Finish<'_>,
         scratch: ViewMut<'_>,
     ) {
         let (tiling, message) = (self.tiling(), "the same elements");
@@ -221,7 +225,7 @@ impl PackedConvolution {
         assert!(tiling.bands_size() <= room, "{room} elements of scratch are too few");
         let out = out.with_layout(self.out.from_offset(0)).expect(message);
         let source = source.with_layout(self.source.from_offset(0)).expect(message);
-        let task = Task { out, source, weights: source, bias, axes: self.axes };
+        let task = Task { out, source, weights: source, finish, axes: self.axes };
         let packed = packed.first().cast::<f32>().cast_mut();
         by_channels::convolve_packed(parallel, &task, &tiling, packed, bands);
     }
@@ -282,18 +286,6 @@ pub fn weights_gradient(
 pub fn pack_weights<'a>(parallel: &dyn Parallel, into: ViewMut<'a>, weights: View<'_>) -> View<'a> {
     copy(parallel, into, weights);
     into.view()
-}
-
-/// The bias of a block of output channels of a group, from `channel` on; zeros beyond the last one.
-fn biases(task: &Task<'_>, group: usize, channel: usize) -> Option<[f32; by_channels_tile::BLOCK]> {
-    let bias = task.bias.as_ref()?;
-    let mut values = [0.0; by_channels_tile::BLOCK];
-    for (channel, slot) in (channel..bias.dims()[1]).zip(&mut values) {
-        let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
-        // SAFETY: group and channel are inside the bias.
-        *slot = unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) };
-    }
-    Some(values)
 }
 
 /// Of a pointwise convolution (one tap, step 1) the three axes as one, where both layouts allow that; else as they are.

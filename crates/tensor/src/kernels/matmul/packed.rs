@@ -5,9 +5,11 @@
 //! the number of rows.
 
 use super::{LEAST, folded};
+use crate::kernels::epilogue::{Block, Epilogue};
 use crate::kernels::small_product::{Left, Rows, Shape, product};
 use crate::parallel::{Parallel, share, split};
 use crate::{DType, Layout, View, ViewMut};
+use std::ops::Range;
 
 /// Columns of a panel.
 const PANEL: usize = 32;
@@ -17,6 +19,8 @@ const DEPTH: usize = 512;
 const ROWS: usize = 240;
 /// Rows of a last, narrower panel that are summed aside at a time.
 const EDGE_ROWS: usize = 24;
+/// Elements that an epilogue is computed of at a time, at least.
+const EPILOGUE: usize = 512;
 /// The fewest elements of a right side that is worth packing.
 const MIN_ELEMENTS: usize = 1 << 12;
 
@@ -90,14 +94,15 @@ impl PackedProduct {
         });
     }
 
-    /// `out = a @ b`, or added to it, where `packed` is what [`PackedProduct::pack`] made of `b`.
+    /// `out = a @ b`, or added to it, where `packed` is what [`PackedProduct::pack`] made of `b`; of an output without gaps an epilogue
+    /// is computed.
     pub fn multiply(
         &self,
         parallel: &dyn Parallel,
         out: ViewMut<'_>,
         a: View<'_>,
         packed: View<'_>,
-        add: bool,
+        (add, epilogue): (bool, Option<&Epilogue<'_>>),
     ) {
         let (k, n) = self.sizes();
         let m = self.out.dims()[0];
@@ -105,13 +110,16 @@ impl PackedProduct {
         debug_assert!(out.dims() == [m, n] && a.dims() == [m, k]);
         let is_aligned =
             [out.address(), a.address(), packed.address()].iter().all(|one| one % 4 == 0);
+        assert!(epilogue.is_none() || out.is_contiguous(), "an output without gaps");
         if !is_aligned {
-            return self.multiply_unaligned(&out, &a, &packed, add);
+            self.multiply_unaligned(&out, &a, &packed, add);
+            return epilogue.into_iter().for_each(|epilogue| epilogue.apply_to_all(&out));
         }
         let panels = n.div_ceil(PANEL);
         let work = m.saturating_mul(n).saturating_mul(k.max(1));
         let parts = (work / LEAST).clamp(1, parallel.width());
         let task = Operands {
+            target: (out, epilogue),
             out: Rows { first: out.first_mut().cast(), pitch: out.strides()[0] as usize },
             a: Left { first: a.first().cast(), row: a.strides()[0], column: a.strides()[1] },
             packed: packed.first().cast(),
@@ -172,7 +180,8 @@ impl Pointer {
 }
 
 /// One product: result, left side, panels, and rows, columns and depth.
-struct Operands {
+struct Operands<'a> {
+    target: (ViewMut<'a>, Option<&'a Epilogue<'a>>),
     out: Rows<*mut f32>,
     a: Left,
     packed: *const f32,
@@ -181,11 +190,11 @@ struct Operands {
 }
 
 // SAFETY: addresses; each thread writes only the rows and panels of its own.
-unsafe impl Sync for Operands {}
+unsafe impl Sync for Operands<'_> {}
 
-impl Operands {
+impl Operands<'_> {
     /// Computes some rows of some panels.
-    fn multiply(&self, rows: std::ops::Range<usize>, panels: std::ops::Range<usize>) {
+    fn multiply(&self, rows: Range<usize>, panels: Range<usize>) {
         let [_, n, k] = self.sizes;
         for first_row in rows.clone().step_by(ROWS) {
             let count = (rows.end - first_row).min(ROWS);
@@ -197,6 +206,7 @@ impl Operands {
                     first_row as isize * self.a.row + depth as isize * self.a.column,
                 );
                 let a = Left { first: a, ..self.a };
+                let mut finished = panels.start;
                 for panel in panels.clone() {
                     let column = panel * PANEL;
                     let out = self.out.first.wrapping_add(first_row * self.out.pitch + column);
@@ -212,6 +222,11 @@ impl Operands {
                             width => edge(shape, a, right, out, width),
                         }
                     }
+                    let is_strip = (panel + 1 - finished) * PANEL * count >= EPILOGUE;
+                    if depth + length >= k && (is_strip || panel + 1 == panels.end) {
+                        self.finish(first_row..first_row + count, finished..panel + 1);
+                        finished = panel + 1;
+                    }
                 }
                 depth += length;
                 if depth >= k {
@@ -219,6 +234,23 @@ impl Operands {
                 }
             }
         }
+    }
+}
+
+impl Operands<'_> {
+    /// Computes the epilogue of some rows of some panels.
+    fn finish(&self, rows: Range<usize>, panels: Range<usize>) {
+        let (out, Some(epilogue)) = self.target else { return };
+        let [_, n, _] = self.sizes;
+        let (first, end) = (panels.start * PANEL, (panels.end * PANEL).min(n));
+        let block = Block {
+            first: rows.start * self.out.pitch + first,
+            rows: rows.len(),
+            pitch: self.out.pitch,
+            length: end - first,
+        };
+        // SAFETY: rows and panels that are computed, of this call alone.
+        unsafe { epilogue.apply(&out, block) };
     }
 }
 
@@ -253,6 +285,7 @@ unsafe fn edge(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::epilogue::{Function, Pattern, Source, Stage, Stages};
     use crate::parallel::SingleThread;
     use std::cell::Cell;
 
@@ -330,13 +363,40 @@ mod tests {
                 out.fill(f32::NAN);
             }
             let target = ViewMut::over(cells(&mut out), task.out).expect("it fits");
-            task.multiply(&Threads(threads), target, left, into.view(), add);
+            task.multiply(&Threads(threads), target, left, into.view(), (add, None));
             assert_eq!(out, expected, "{m}x{n}x{k} on {threads} threads");
         }
+        check_epilogue(&task, left, into.view(), (started.clone(), add), &expected);
         let mut out = started.clone();
         let target = ViewMut::over(cells(&mut out), task.out).expect("it fits");
         task.multiply_unaligned(&target, &left, &into.view(), add);
         assert_eq!(out, expected, "{m}x{n}x{k} at any address");
+    }
+
+    /// A product whose results are added to a row of numbers, and negative ones set to zero.
+    fn check_epilogue(
+        task: &PackedProduct,
+        left: View<'_>,
+        packed: View<'_>,
+        (mut out, add): (Vec<f32>, bool),
+        products: &[f32],
+    ) {
+        let n = task.out.dims()[1];
+        let mut row = numbers(n, 4);
+        let expected: Vec<f32> =
+            products.iter().enumerate().map(|(at, one)| (one + row[at % n]).max(0.0)).collect();
+        let added = Source::Operand(0, Pattern { inner: 1, count: n });
+        let stages = Stages::new(vec![
+            Stage { function: Function::Add, inputs: vec![Source::Value(0), added] },
+            Stage { function: Function::Relu, inputs: vec![Source::Value(1)] },
+        ]);
+        let row_layout = Layout::contiguous(DType::Float, &[n]);
+        let operands = [View::over(cells(&mut row), row_layout).expect("it fits")];
+        let stages = stages.expect("few values");
+        let epilogue = Epilogue::new(&stages, &operands);
+        let target = ViewMut::over(cells(&mut out), task.out).expect("it fits");
+        task.multiply(&Threads(2), target, left, packed, (add, Some(&epilogue)));
+        assert_eq!(out, expected, "{n} columns");
     }
 
     #[test]
@@ -364,7 +424,7 @@ mod tests {
         b.fill(f32::NAN);
         let left = View::over(cells(&mut a), layout).expect("it fits");
         let target = ViewMut::over(cells(&mut out), layout).expect("it fits");
-        task.multiply(&SingleThread, target, left, into.view(), false);
+        task.multiply(&SingleThread, target, left, into.view(), (false, None));
         assert!(out.iter().all(|one| one.is_finite()), "the right side itself is not read");
     }
 }
