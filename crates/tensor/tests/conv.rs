@@ -162,6 +162,35 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Single channels with square windows, as kernels for them take them.
+fn depthwise_cases() -> impl Strategy<Value = Case> {
+    let window = (prop::sample::select(vec![3usize, 5, 7]), 1isize..3);
+    let place = || (-7isize..3, prop::sample::select(vec![-1isize, 1]));
+    let sizes = (1usize..3, 1usize..12, 1usize..80);
+    let out_sizes = (1usize..12, 1usize..80);
+    let channels = (1usize..3, 1usize..5, 1usize..3, 1usize..4);
+    (window, place(), place(), sizes, out_sizes, channels).prop_map(
+        |((taps, step), y, x, (d, h, w), (out_h, out_w), channels)| {
+            let axis = |(first, tap_step)| Axis { step, first, tap_step, taps };
+            let (samples, groups, outputs, threads) = channels;
+            Case {
+                axes: [Axis::NONE, axis(y), axis(x)],
+                sizes: [d, h, w],
+                out_sizes: [d, out_h, out_w],
+                samples,
+                groups,
+                inputs: 1,
+                outputs,
+                dtype: DType::Float,
+                rotations: [0; 3],
+                step: 1,
+                threads,
+                swapped: false,
+            }
+        },
+    )
+}
+
 impl Case {
     fn source(&self) -> StoredTensor {
         let [d, h, w] = self.sizes;
@@ -359,6 +388,11 @@ fn check_weights_gradient(case: &Case) -> Result<(), TestCaseError> {
 proptest! {
     #[test]
     fn convolutions_are_sums_over_windows(case in cases(), with_bias in any::<bool>(), after in After::any()) {
+        check_convolution(&case, with_bias, after)?;
+    }
+
+    #[test]
+    fn windows_of_single_channels(case in depthwise_cases(), with_bias in any::<bool>(), after in After::any()) {
         check_convolution(&case, with_bias, after)?;
     }
 

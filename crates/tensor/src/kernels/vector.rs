@@ -188,21 +188,21 @@ unsafe impl Lanes for [f32; 8] {
     }
 }
 
-/// Calls `function::<V>(argument)`, compiled for the processor's vectors `V`: `with_vectors!(function(argument: Type))`. The function is
+/// Calls `function::<V, ..>(argument)`, compiled for the processor's vectors `V`: `with_vectors!(function::<..>(argument: Type))`. The function is
 /// unsafe and `#[inline(always)]`; what the caller guarantees does not depend on `V`.
 macro_rules! with_vectors {
-    ($function:ident($argument:ident: $type:ty)) => {{
+    ($function:ident $(::<$($constant:literal),*>)? ($argument:ident: $type:ty)) => {{
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f")]
             unsafe fn with_avx512($argument: $type) {
                 // SAFETY: as the caller guarantees.
-                unsafe { $function::<std::arch::x86_64::__m512>($argument) }
+                unsafe { $function::<std::arch::x86_64::__m512 $($(, $constant)*)?>($argument) }
             }
             #[target_feature(enable = "avx2,fma")]
             unsafe fn with_avx2($argument: $type) {
                 // SAFETY: as the caller guarantees.
-                unsafe { $function::<std::arch::x86_64::__m256>($argument) }
+                unsafe { $function::<std::arch::x86_64::__m256 $($(, $constant)*)?>($argument) }
             }
             if $crate::kernels::strip::has_avx512() {
                 with_avx512($argument)
@@ -215,7 +215,7 @@ macro_rules! with_vectors {
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        $function::<[f32; 8]>($argument)
+        $function::<[f32; 8] $($(, $constant)*)?>($argument)
     }};
 }
 pub(crate) use with_vectors;

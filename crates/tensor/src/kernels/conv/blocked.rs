@@ -100,8 +100,7 @@ impl Tiling {
 }
 
 /// See [`super::convolve`].
-pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
-    let tiling = Tiling::new(task.out.layout(), task.source.layout(), &task.axes);
+pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: ViewMut<'_>) {
     let columns = Columns::new(task.source, task.axes);
     let (columns_size, sums_size) = tiling.worker_size();
     for_each_unit(
@@ -118,7 +117,7 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) 
             let positions = tile * TILE..((tile + 1) * TILE).min(tiling.count());
             let channels = chunk * tiling.chunk..((chunk + 1) * tiling.chunk).min(tiling.channels);
             let (buffer, sums) = worker_scratch.split_at_mut(columns_size);
-            convolve_tile(task, &tiling, &columns, (group, positions, channels), buffer, sums);
+            convolve_tile(task, tiling, &columns, (group, positions, channels), buffer, sums);
         },
     );
 }

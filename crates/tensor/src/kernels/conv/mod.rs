@@ -7,8 +7,8 @@
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
 //! for a tile of positions and a block of rows at a time, into a worker's part of the workspace ([`columns`]), and multiplied from there
 //! ([`block`], [`blocked`], [`by_positions`]). With AVX-512 and enough output channels, vectors have channels and no columns are made
-//! ([`by_channels`], [`by_channels_filter`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
-//! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
+//! ([`by_channels`], [`by_channels_filter`]). Where a group has few channels, a line for each tap
+//! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]), with small windows of single channels in place ([`depthwise`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
 mod block;
@@ -20,6 +20,7 @@ mod by_channels_short;
 mod by_channels_tile;
 mod by_positions;
 mod columns;
+mod depthwise;
 mod direct;
 mod direct_filter;
 mod finish;
@@ -89,8 +90,7 @@ pub fn takes_weights(weights: &Layout, out: &Layout, source: &Layout, axes: &[Ax
     }
     let is_by_channels = || {
         let (out, source, axes) = with_flat_axes(*out, *source, *axes);
-        direct::planes(&out, &source, &axes).is_none()
-            && by_channels::Tiling::new(&out, &source, &axes).is_some()
+        matches!(Method::new(&out, &source, &axes), Method::ByChannels(_))
     };
     has_contiguous_rows(weights) || (is_contiguous_from(weights, 3) && is_by_channels())
 }
@@ -116,18 +116,45 @@ struct Task<'a> {
     axes: [Axis; 3],
 }
 
+/// How a convolution is computed.
+enum Method {
+    /// Single channels with small windows, in place.
+    Depthwise(depthwise::Depthwise),
+    /// A line for each tap of few channels.
+    Direct(planes::Planes),
+    /// Vectors have output channels.
+    ByChannels(by_channels::Tiling),
+    /// Columns are made and multiplied.
+    Blocked(blocked::Tiling),
+}
+
+impl Method {
+    /// For tensors of these layouts, with [`with_flat_axes`].
+    fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Method {
+        if let Some(depthwise) = depthwise::Depthwise::new(out, source, axes) {
+            return Method::Depthwise(depthwise);
+        }
+        if let Some(planes) = direct::planes(out, source, axes) {
+            return Method::Direct(planes);
+        }
+        match by_channels::Tiling::new(out, source, axes) {
+            Some(tiling) => Method::ByChannels(tiling),
+            None => Method::Blocked(blocked::Tiling::new(out, source, axes)),
+        }
+    }
+}
+
 /// How many elements of `f32` [`convolve`] needs as scratch, for tensors of these layouts.
 pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     if out.count() == 0 {
         return 0;
     }
     let (out, source, axes) = with_flat_axes(*out, *source, *axes);
-    match direct::planes(&out, &source, &axes) {
-        Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
-        None => match by_channels::Tiling::new(&out, &source, &axes) {
-            Some(tiling) => tiling.scratch_size(),
-            None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
-        },
+    match Method::new(&out, &source, &axes) {
+        Method::Depthwise(_) => 0,
+        Method::Direct(planes) => direct::scratch_size(&planes, &out, &source, &axes),
+        Method::ByChannels(tiling) => tiling.scratch_size(),
+        Method::Blocked(tiling) => tiling.scratch_size(),
     }
 }
 
@@ -153,12 +180,11 @@ pub fn convolve(
     let out = out.with_layout(out_layout).expect(message);
     let source = source.with_layout(source_layout).expect(message);
     let task = Task { out, source, weights, finish, axes };
-    match direct::planes(&out_layout, &source_layout, &axes) {
-        Some(planes) => direct::convolve(parallel, &task, &planes, scratch),
-        None => match by_channels::Tiling::new(&out_layout, &source_layout, &axes) {
-            Some(tiling) => by_channels::convolve(parallel, &task, &tiling, scratch),
-            None => blocked::convolve(parallel, &task, scratch),
-        },
+    match Method::new(&out_layout, &source_layout, &axes) {
+        Method::Depthwise(depthwise) => depthwise.convolve(parallel, &task),
+        Method::Direct(planes) => direct::convolve(parallel, &task, &planes, scratch),
+        Method::ByChannels(tiling) => by_channels::convolve(parallel, &task, &tiling, scratch),
+        Method::Blocked(tiling) => blocked::convolve(parallel, &task, &tiling, scratch),
     }
 }
 
@@ -177,10 +203,8 @@ impl PackedConvolution {
             return None;
         }
         let (out, source, axes) = with_flat_axes(*out, *source, *axes);
-        let is_direct = direct::planes(&out, &source, &axes).is_some();
         let packed = PackedConvolution { out, source, axes };
-        let tiling = by_channels::Tiling::new(&out, &source, &axes).filter(|_| !is_direct)?;
-        (tiling.packed_size() > 0).then_some(packed)
+        matches!(Method::new(&out, &source, &axes), Method::ByChannels(_)).then_some(packed)
     }
 
     fn tiling(&self) -> by_channels::Tiling {
