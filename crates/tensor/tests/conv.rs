@@ -162,6 +162,31 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Windows of single positions, as many as vectors take.
+fn pointwise_cases() -> impl Strategy<Value = Case> {
+    let sizes = (1usize..3, 1usize..5, 20usize..70);
+    let channels = (1usize..3, 1usize..3, 1usize..40, 1usize..70);
+    (sizes, channels, 1usize..4, any::<bool>()).prop_map(
+        |((d, h, w), channels, threads, swapped)| {
+            let (samples, groups, inputs, outputs) = channels;
+            Case {
+                axes: [Axis::NONE; 3],
+                sizes: [d, h, w],
+                out_sizes: [d, h, w],
+                samples,
+                groups,
+                inputs,
+                outputs,
+                dtype: DType::Float,
+                rotations: [0; 3],
+                step: 1,
+                threads,
+                swapped,
+            }
+        },
+    )
+}
+
 /// Single channels with square windows, as kernels for them take them.
 fn depthwise_cases() -> impl Strategy<Value = Case> {
     let window = (prop::sample::select(vec![3usize, 5, 7]), 1isize..3);
@@ -397,6 +422,11 @@ proptest! {
     }
 
     #[test]
+    fn windows_of_single_positions(case in pointwise_cases(), with_bias in any::<bool>(), after in After::any()) {
+        check_convolution(&case, with_bias, after)?;
+    }
+
+    #[test]
     fn gradients_of_weights_are_sums_over_positions(case in cases()) {
         check_weights_gradient(&case)?;
     }
@@ -414,6 +444,7 @@ fn large_ones() {
         ([same_size, same_size, same_size], [3, 9, 11], [3, 9, 11], 1, 2, 20, 9),
         ([Axis::NONE, same_size, same_size], [1, 7, 7], [1, 7, 7], 3, 1, 300, 70),
         ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 4, 4], [1, 4, 4], 5, 2, 24, 40),
+        ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 28, 28], [1, 28, 28], 1, 1, 24, 100),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 4, 4], [1, 2, 2], 9, 1, 33, 45),
         ([Axis::NONE, same_size, same_size], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),

@@ -42,6 +42,7 @@ pub mod order;
 pub mod peek;
 pub mod philox;
 pub mod pool;
+mod pool_lines;
 mod prefetch;
 pub mod random;
 pub mod recurrent;

@@ -137,7 +137,8 @@ impl ConvolutionPlan {
         let workspace = scratch.start + layout.bytes();
         let from = this.parts[0].weights;
         let (dims, strides) = (from.dims(), from.strides());
-        let format = format!("weights {dims:?} {strides:?} {}", from.offset);
+        let order = packed.order();
+        let format = format!("weights {dims:?} {strides:?} {} {order}", from.offset);
         Ok(finished(plan.with_packing(
             &weights,
             (packed.packed_size(), format),

@@ -7,7 +7,7 @@
 use super::by_channels_short::convolve_short_lines;
 use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
 use super::{
-    Axis, Task, clear, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
+    Address, Axis, Task, clear, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
     positions, taps,
 };
 use crate::parallel::{Parallel, split};
@@ -153,6 +153,13 @@ impl Tiling {
         self.samples_at_once * self.copy_size(self.band.unwrap_or(1))
     }
 
+    /// About how many cycles a sample takes: products, and storing them, which are by position and have to be transposed.
+    pub fn cost(&self) -> usize {
+        const STORE: usize = 20;
+        let vectors = self.outputs.div_ceil(WIDTH);
+        self.positions[1..].iter().product::<usize>() * vectors * (self.depth() + STORE)
+    }
+
     /// Multiply-adds in all.
     pub fn work(&self) -> usize {
         let positions = self.positions.iter().product::<usize>().saturating_mul(self.groups);
@@ -244,20 +251,6 @@ pub struct Image {
     pub count: usize,
     /// The offset of each tap.
     pub offsets: [isize; MAX_TAPS],
-}
-
-/// An address that threads share.
-#[derive(Clone, Copy)]
-pub struct Address(pub *mut f32);
-
-// SAFETY: an address; each thread writes only elements of its own.
-unsafe impl Sync for Address {}
-
-impl Address {
-    /// The address `offset` elements on.
-    pub fn at(&self, offset: isize) -> *mut f32 {
-        self.0.wrapping_offset(offset)
-    }
 }
 
 impl Image {

@@ -1,8 +1,8 @@
 //! Convolutions vectorised over output channels, for output lines too short to fill a register tile each.
 
-use super::by_channels::{Address, Image, OutputBand, Tiling};
+use super::by_channels::{Image, OutputBand, Tiling};
 use super::by_channels_tile::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
-use super::{Task, for_each_unit, no_scratch};
+use super::{Address, Task, for_each_unit, no_scratch};
 use crate::parallel::Parallel;
 
 /// Lines of a tile, at most.

@@ -2,9 +2,9 @@
 
 use super::by_channels_tile::BLOCK;
 use super::{Task, is_aligned_f32};
-use crate::View;
 use crate::kernels::epilogue::{self, Clipped, Epilogue};
 use crate::kernels::strip::load_one;
+use crate::{DType, View};
 
 /// What is computed of sums.
 #[derive(Clone, Copy, Default)]
@@ -21,7 +21,12 @@ impl<'a> Task<'a> {
         self.finish.bias.as_ref().map_or(0.0, |bias| {
             let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
             // SAFETY: group and channel are inside the bias.
-            unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) }
+            unsafe {
+                match bias.dtype() {
+                    DType::Float => bias.first().cast::<f32>().offset(at).read_unaligned(),
+                    dtype => load_one(dtype, bias.first().offset(at * bias.item() as isize)),
+                }
+            }
         })
     }
 
