@@ -165,13 +165,16 @@ fn table<'a>(
 /// Lines that are compared piece by piece.
 #[test]
 fn greatest_of_windows_in_long_lines() {
-    for (width, kernel, stride, before) in [(2500, 3, 1, 1), (2501, 3, 2, 1), (3000, 7, 3, 0), (1100, 400, 5, 9)] {
+    for (width, kernel, stride, before) in
+        [(2500, 3, 1, 1), (2501, 3, 2, 1), (3000, 7, 3, 0), (1100, 400, 5, 9)]
+    {
         let outputs = (width + 2 * before - kernel) / stride + 1;
         let (layout, out_layout) = (
             Layout::contiguous(DType::Float, &[1, 1, 1, 1, width]),
             Layout::contiguous(DType::Float, &[1, 1, 1, 1, outputs]),
         );
-        let (memory, out) = (AlignedMemory::new(layout.bytes()), AlignedMemory::new(out_layout.bytes()));
+        let (memory, out) =
+            (AlignedMemory::new(layout.bytes()), AlignedMemory::new(out_layout.bytes()));
         let value = |at: usize| ((at * 7919) % 1009) as f32;
         (0..width).for_each(|at| put(memory.bytes(), at, value(at).to_le_bytes()));
         let one = Windows::Sliding { kernel: 1, stride: 1, before: 0, dilation: 1 };

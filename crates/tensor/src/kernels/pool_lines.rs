@@ -2,8 +2,9 @@
 
 use super::access::offsets;
 use super::map::SMALL;
+use super::number::Number;
 use super::pool::Windows;
-use super::strip::{load, store, vectorised};
+use super::strip::{store, strip, vectorised};
 use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 
@@ -47,7 +48,7 @@ pub fn max_pool(
     if !is_real(out.dtype()) || !is_real(a.dtype()) {
         return false;
     }
-    let (dims, strides, item) = (a.dims(), a.strides(), a.item() as isize);
+    let (dims, strides) = (a.dims(), a.strides());
     let rows = out.dims()[..4].iter().product();
     let width = out.dims()[4];
     split(parallel, rows, 1, (SMALL / 8).div_ceil(width), |range| {
@@ -72,18 +73,18 @@ pub fn max_pool(
                             + d as isize * strides[2]
                             + h as isize * strides[3]
                             + (first + low as isize) * strides[4];
-                        let loaded = &mut loaded[low..high];
-                        // SAFETY: a part of a line of the input, which nobody writes.
-                        unsafe {
-                            let from = a.first().wrapping_offset(offset * item);
-                            load(a.dtype(), from, strides[4], loaded);
+                        if low == high {
+                            continue;
                         }
+                        // SAFETY: a part of a line of the input, which nobody writes.
+                        let others =
+                            unsafe { strip(&a, offset, strides[4], high - low, true, &mut loaded) };
                         let line = &mut line[low..high];
-                        vectorised(|| greatest(line, loaded.iter().copied()));
+                        vectorised(|| greatest(line, others));
                     }
                 }
                 let results = &mut results[..count];
-                slide(&line[..length], columns, results);
+                slide(&line[..length], columns, (results, &mut loaded));
                 let offset = to + start as isize * out.strides()[4];
                 // SAFETY: a part of a line of the output, which is of this part alone.
                 unsafe {
@@ -98,26 +99,45 @@ pub fn max_pool(
 
 /// Keeps the greater of each pair, NaN above all.
 #[inline(always)]
-fn greatest(best: &mut [f32], others: impl Iterator<Item = f32>) {
+fn greatest(best: &mut [f32], others: &[f32]) {
     for (best, other) in best.iter_mut().zip(others) {
-        let is_greater = (other > *best) | other.is_nan();
-        *best = if is_greater { other } else { *best };
+        *best = Number::greatest(*best, *other);
     }
 }
 
 /// The greatest element of each window of a line.
-fn slide(line: &[f32], Columns { kernel, stride, .. }: Columns, results: &mut [f32]) {
+fn slide(
+    line: &[f32],
+    Columns { kernel, stride, .. }: Columns,
+    (results, buffer): (&mut [f32], &mut [f32; LINE]),
+) {
+    let count = results.len();
     vectorised(|| {
         results.fill(f32::NEG_INFINITY);
-        for tap in 0..kernel {
-            let line = &line[tap..];
-            match stride {
-                1 => greatest(results, line.iter().copied()),
-                2 => {
-                    let pairs = line.chunks(2).map(|pair| pair[0]);
-                    greatest(results, pairs);
+        match stride {
+            1 => (0..kernel).for_each(|tap| greatest(results, &line[tap..])),
+            2 => {
+                // Positions at even places of the line, then those at odd ones: windows are side by side in each.
+                let (even, odd) = buffer.split_at_mut(LINE / 2);
+                let pairs = line.len() / 2;
+                let line_pairs = line.as_chunks::<2>().0;
+                for ((even, odd), pair) in even.iter_mut().zip(&mut *odd).zip(line_pairs) {
+                    (*even, *odd) = (pair[0], pair[1]);
                 }
-                _ => greatest(results, line.iter().step_by(stride).copied()),
+                if let Some(last) = line.get(2 * pairs) {
+                    even[pairs] = *last;
+                }
+                for tap in 0..kernel {
+                    let side = if tap % 2 == 0 { &*even } else { &*odd };
+                    greatest(results, &side[tap / 2..tap / 2 + count]);
+                }
+            }
+            _ => {
+                for tap in 0..kernel {
+                    for (result, at) in results.iter_mut().zip((tap..).step_by(stride)) {
+                        greatest(std::slice::from_mut(result), &line[at..at + 1]);
+                    }
+                }
             }
         }
     });
