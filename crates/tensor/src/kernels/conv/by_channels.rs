@@ -5,7 +5,7 @@
 //! beyond the source, or its elements are not `f32`, a band of it is copied first, with zeros around it.
 
 use super::by_channels_short::convolve_short_lines;
-use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
+use super::by_channels_tile::{Ahead, BLOCK, MAX_POSITIONS, Target, Tile, WIDTH, pack};
 use super::{
     Address, Axis, Task, clear, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
     positions, taps,
@@ -120,6 +120,14 @@ impl Tiling {
     /// Channels of a block, rounded up to whole vectors.
     pub fn padded_channels(&self, block: usize) -> usize {
         (self.outputs - block * BLOCK).min(BLOCK).next_multiple_of(WIDTH)
+    }
+
+    /// The packed weights that follow those of a block: the next one's.
+    fn ahead(&self, block: usize, weights: Address) -> Ahead {
+        let end = ((block + 1) * BLOCK).min(self.outputs.next_multiple_of(WIDTH));
+        let next = if end < self.outputs { self.padded_channels(block + 1) } else { 0 };
+        let first = weights.at((end * self.depth()) as isize);
+        Ahead { first, count: next * self.depth() }
     }
 
     /// Elements of the packed weights of one group.
@@ -444,6 +452,7 @@ fn convolve_band(
             inputs: tiling.inputs,
             channel: image.channel,
             offsets: &image.offsets[..image.count],
+            ahead: tiling.ahead(block, weights),
         };
         let bias = task.biases(output_band.group, channel);
         let channels = (tiling.outputs - channel).min(BLOCK);
@@ -451,7 +460,8 @@ fn convolve_band(
         // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
         // belong to the output and to this unit alone.
         unsafe {
-            tile.convolve_line(end - from, &target);
+            let tiles = width.div_ceil(segments).div_ceil(MAX_POSITIONS);
+            tile.convolve_line(end - from, &target, chunk * tiles);
             if clipped.is_none() {
                 task.apply_epilogue(offset, channels, end - from);
             }
