@@ -102,14 +102,14 @@ fn covered(
     sizes: &[usize],
     position: &[usize],
     taps: &[usize],
-) -> Option<Vec<usize>> {
+) -> Option<[usize; 3]> {
     let at = |dim: usize| {
         let axis = axes[dim];
         let at =
             position[dim] as isize * axis.step + axis.first + taps[dim] as isize * axis.tap_step;
         usize::try_from(at).ok().filter(|at| *at < sizes[dim])
     };
-    (0..3).map(at).collect()
+    Some([at(0)?, at(1)?, at(2)?])
 }
 
 #[derive(Clone, Debug)]
@@ -164,8 +164,8 @@ fn cases() -> impl Strategy<Value = Case> {
 
 /// Windows of single positions, as many as vectors take.
 fn pointwise_cases() -> impl Strategy<Value = Case> {
-    let sizes = (1usize..3, 1usize..5, 20usize..70);
-    let channels = (1usize..3, 1usize..3, 1usize..40, 1usize..70);
+    let sizes = (1usize..3, 1usize..3, 12usize..60);
+    let channels = (1usize..3, 1usize..3, 1usize..7, 1usize..33);
     (sizes, channels, 1usize..4, any::<bool>()).prop_map(
         |((d, h, w), channels, threads, swapped)| {
             let (samples, groups, inputs, outputs) = channels;
@@ -343,10 +343,11 @@ fn check_convolution(case: &Case, with_bias: bool, after: After) -> Result<(), T
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, w, b, o) = (source.values(), weights.values(), bias.values(), operand.values());
     let (x_dims, w_dims) = (source.layout.dims(), weights.layout.dims());
+    let taps: Vec<Vec<usize>> = positions(&w_dims[2..]).collect();
     let want: Vec<f64> = positions(out.layout.dims())
         .map(|at| {
             let mut sum = if with_bias { b[at[1] * case.outputs + at[2]] } else { 0.0 };
-            for tap in positions(&w_dims[2..]) {
+            for tap in &taps {
                 let Some(from) = covered(&case.axes, &case.sizes, &at[3..], &tap[1..]) else {
                     continue;
                 };
@@ -391,12 +392,12 @@ fn check_weights_gradient(case: &Case) -> Result<(), TestCaseError> {
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, y) = (source.values(), grad.values());
     let (x_dims, y_dims) = (source.layout.dims(), grad.layout.dims());
+    let [depth, height, width] = case.out_sizes;
+    let places: Vec<Vec<usize>> = positions(&[case.samples, depth, height, width]).collect();
     let want: Vec<f64> = positions(out.layout.dims())
         .map(|at| {
             let mut sum = 0.0;
-            for to in
-                positions(&[case.samples, case.out_sizes[0], case.out_sizes[1], case.out_sizes[2]])
-            {
+            for to in &places {
                 let Some(from) = covered(&case.axes, &case.sizes, &to[1..], &at[3..]) else {
                     continue;
                 };
