@@ -24,6 +24,8 @@ const COPIED_ROWS: usize = 12;
 const COPIED_FOR: usize = 8;
 /// Rows of a last, narrower panel that are summed aside at a time.
 const EDGE_ROWS: usize = 24;
+/// Multiply-adds that take about as long as loading an element of the right side.
+const LOAD: usize = 8;
 /// Elements that an epilogue is computed of at a time, at least.
 const EPILOGUE: usize = 512;
 /// The fewest elements of a right side that is worth packing.
@@ -121,7 +123,8 @@ impl PackedProduct {
             return epilogue.into_iter().for_each(|epilogue| epilogue.apply_to_all(&out));
         }
         let panels = n.div_ceil(PANEL);
-        let work = m.saturating_mul(n).saturating_mul(k.max(1));
+        // An element of the right side that comes from memory takes as long as some multiply-adds.
+        let work = m.saturating_add(LOAD).saturating_mul(n).saturating_mul(k.max(1));
         let parts = (work / LEAST).clamp(1, parallel.width());
         let task = Operands {
             target: (out, epilogue),
