@@ -234,7 +234,8 @@ impl Kernel for Execution {
             }
         };
         let parallel = Workers(task_memory.scheduler());
-        let memory = Memory { uses: &uses, workspace, parallel: &parallel, sized: &sized };
+        let memory =
+            Memory { uses: &uses, workspace, parallel: &parallel, sized: &sized, epilogue: None };
         self.plan.run(&memory).map_err(|Fault(text)| {
             Error::new(Code::OperatorException, format!("{}: {text}", self.name))
         })

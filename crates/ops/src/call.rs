@@ -2,7 +2,7 @@
 
 use crate::argument::{Arg, Args, Tensor};
 use crate::error::{Error, Outcome, Result};
-use crate::plan::{AccessMode, Memory, Operand, Plan, Scratch, Use, gaps};
+use crate::plan::{AccessMode, Kernel, Memory, Operand, Plan, Scratch, Use, gaps};
 use cairn_tensor::{DType, Layout, Scalar, Strides};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -564,6 +564,11 @@ impl<'a> Call<'a> {
         &mut self,
         kernel: impl Fn(&Memory<'_>) -> Outcome + Send + Sync + 'static,
     ) -> Result<Plan> {
+        self.plan_kernel(kernel)
+    }
+
+    /// As [`Call::plan`], of a kernel that says more of itself.
+    pub(crate) fn plan_kernel(&mut self, kernel: impl Kernel + 'static) -> Result<Plan> {
         if self.is_too_large {
             return Err(Error::invalid("it would take a workspace that no memory can hold"));
         }

@@ -15,6 +15,7 @@ pub mod family;
 mod infer;
 mod marks;
 mod plan;
+mod stage;
 mod table;
 
 pub use absent::absent;
@@ -24,6 +25,7 @@ pub use error::{Error, Fault, Outcome, Result};
 pub use infer::Infer;
 pub use marks::Marks;
 pub use plan::{AccessMode, Memory, Operand, Packing, Plan, Scratch, SizeCallback, Use};
+pub use stage::StageUse;
 pub use table::{
     ArgSource, Attr, AttrDefault, Node, NodeArgs, Row, aclnn, copy, node, nodes, rows,
 };

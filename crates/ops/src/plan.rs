@@ -1,6 +1,8 @@
 //! What a call will do: the memory it touches, the workspace it needs, and what runs.
 
 use crate::error::{Fault, Outcome};
+use crate::stage::{ComputedStages, OfferedStage};
+use cairn_tensor::kernels::epilogue::Epilogue;
 use cairn_tensor::parallel::Parallel;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use smallvec::SmallVec;
@@ -122,6 +124,8 @@ pub struct Memory<'a> {
     pub parallel: &'a dyn Parallel,
     /// Called with the sizes of an output that depend on values, by index of the argument.
     pub sized: &'a SizeCallback<'a>,
+    /// What the kernel computes of its results before it stores them; only kernels of plans that take stages have one.
+    pub epilogue: Option<&'a Epilogue<'a>>,
 }
 
 impl<'a> Memory<'a> {
@@ -168,7 +172,21 @@ impl<'a> Memory<'a> {
 }
 
 /// What runs.
-pub type Kernel = dyn Fn(&Memory<'_>) -> Outcome + Send + Sync;
+pub(crate) trait Kernel: Send + Sync {
+    /// Runs on this memory.
+    fn run(&self, memory: &Memory<'_>) -> Outcome;
+
+    /// What it computes, as a stage of another plan.
+    fn offered(&self) -> Option<OfferedStage> {
+        None
+    }
+}
+
+impl<F: Fn(&Memory<'_>) -> Outcome + Send + Sync> Kernel for F {
+    fn run(&self, memory: &Memory<'_>) -> Outcome {
+        self(memory)
+    }
+}
 
 /// Packs the bytes of an operand, for [`Packing`].
 pub type PackFunction = dyn Fn(&dyn Parallel, &[u8], &[Cell<u8>]) + Send + Sync;
@@ -196,7 +214,8 @@ struct PackedPlan {
     slot: usize,
     packing: Packing,
     workspace: usize,
-    kernel: Box<Kernel>,
+    kernel: Box<dyn Kernel>,
+    takes_stages: bool,
 }
 
 /// A call, checked and ready: made by a row's function.
@@ -209,13 +228,26 @@ pub struct Plan {
     pub is_random: bool,
     /// Whether its time follows from the bytes that it touches, a few nanoseconds for each.
     pub is_light: bool,
-    kernel: Box<Kernel>,
+    kernel: Box<dyn Kernel>,
     packed: Option<Box<PackedPlan>>,
+    /// Whether the kernel computes [`Memory::epilogue`].
+    pub(crate) takes_stages: bool,
+    /// What it computes of its results.
+    pub(crate) stages: Option<Box<ComputedStages>>,
 }
 
 impl Plan {
-    pub(crate) fn new(uses: SmallVec<[Use; 4]>, workspace: usize, kernel: Box<Kernel>) -> Plan {
-        Plan { uses, workspace, is_random: false, is_light: false, kernel, packed: None }
+    pub(crate) fn new(uses: SmallVec<[Use; 4]>, workspace: usize, kernel: Box<dyn Kernel>) -> Plan {
+        Plan {
+            uses,
+            workspace,
+            is_random: false,
+            is_light: false,
+            kernel,
+            packed: None,
+            takes_stages: false,
+            stages: None,
+        }
     }
 
     /// The same, which can take `operand` packed, whoever calls that worth it: of `count` elements of `f32` that `pack` makes
@@ -239,8 +271,17 @@ impl Plan {
             kernel(memory, View::over(memory.uses[slot], layout).expect("packed bytes"))
         };
         let kernel = Box::new(kernel);
-        let packed = Some(Box::new(PackedPlan { slot, packing, workspace, kernel }));
-        Plan { packed, ..self }
+        let packed = PackedPlan { slot, packing, workspace, kernel, takes_stages: false };
+        Plan { packed: Some(Box::new(packed)), ..self }
+    }
+
+    /// The same, whose kernel computes [`Memory::epilogue`]: of a plan with a packed operand, that one's.
+    pub(crate) fn taking_stages(mut self) -> Plan {
+        match &mut self.packed {
+            Some(packed) => packed.takes_stages = true,
+            None => self.takes_stages = true,
+        }
+        self
     }
 
     /// The index of the use that can be packed.
@@ -250,10 +291,12 @@ impl Plan {
 
     /// From now on it runs with the packed bytes of the use that [`Plan::packable`] names. The use's `bytes` are theirs.
     pub fn pack(&mut self) -> Option<Packing> {
-        let PackedPlan { slot, packing, workspace, kernel } = *self.packed.take()?;
+        let packed = *self.packed.take()?;
+        let PackedPlan { slot, packing, workspace, kernel, takes_stages } = packed;
         let one = &mut self.uses[slot];
         (one.bytes, one.gaps) = (packing.bytes, None);
         (self.workspace, self.kernel) = (workspace, kernel);
+        self.takes_stages = takes_stages;
         Some(packing)
     }
 
@@ -262,12 +305,20 @@ impl Plan {
         Plan { is_light: true, ..self }
     }
 
+    /// What it computes, as a stage of another plan.
+    pub(crate) fn offered(&self) -> Option<OfferedStage> {
+        self.kernel.offered()
+    }
+
     /// Runs it. The memory has the plan's uses and at least its workspace.
     pub fn run(&self, memory: &Memory<'_>) -> Outcome {
         if memory.workspace.len() < self.workspace {
             let (have, want) = (memory.workspace.len(), self.workspace);
             return Err(Fault(format!("a workspace of {have} bytes: expected {want}")));
         }
-        (self.kernel)(memory)
+        match &self.stages {
+            None => self.kernel.run(memory),
+            Some(stages) => stages.with_epilogue(memory, |memory| self.kernel.run(memory)),
+        }
     }
 }

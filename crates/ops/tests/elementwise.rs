@@ -60,8 +60,13 @@ impl TestMemory {
         let uses: Vec<&[Cell<u8>]> =
             plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
         let workspace = vec![Cell::new(0xFF); plan.workspace];
-        let memory =
-            Memory { uses: &uses, workspace: &workspace, parallel, sized: &|_, _| unreachable!() };
+        let memory = Memory {
+            uses: &uses,
+            workspace: &workspace,
+            parallel,
+            sized: &|_, _| unreachable!(),
+            epilogue: None,
+        };
         plan.run(&memory).unwrap();
     }
 

@@ -58,8 +58,13 @@ impl TestMemory {
             plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
         let workspace = vec![Cell::new(0xFF); plan.workspace];
         let sized = |_, _: &[usize]| unreachable!("sizes are known");
-        let memory =
-            Memory { uses: &uses, workspace: &workspace, parallel: &SingleThread, sized: &sized };
+        let memory = Memory {
+            uses: &uses,
+            workspace: &workspace,
+            parallel: &SingleThread,
+            sized: &sized,
+            epilogue: None,
+        };
         plan.run(&memory).map_err(|fault| fault.0)?;
         Ok(plan.workspace)
     }

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// Priorities of streams, 0 first.
 pub const PRIORITIES: usize = 8;
 
+/// How often as long as usual a worker looks for work while somebody offers parts again and again: about a millisecond.
+const LONG_SPINS: u32 = if sync::REAL_TIME { 40 } else { 1 };
+
 /// Ready streams and the workers that take them. A submit to a running stream never reaches the scheduler;
 /// one that makes a stream ready wakes a worker only if no awake one can take it.
 pub struct Scheduler {
@@ -27,6 +30,8 @@ pub struct Scheduler {
     spinning: AtomicUsize,
     /// Threads that keep a core busy.
     active: AtomicUsize,
+    /// Tasks in progress that offer parts of one kernel after the other.
+    sharing: AtomicUsize,
     stopping: AtomicBool,
     cores: usize,
     workers: AtomicUsize,
@@ -107,6 +112,7 @@ impl Default for Scheduler {
             ready: AtomicUsize::new(0),
             spinning: AtomicUsize::new(0),
             active: AtomicUsize::new(0),
+            sharing: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             workers: AtomicUsize::new(0),
@@ -151,6 +157,20 @@ impl Scheduler {
                 self.wake.notify_one();
             }
         });
+    }
+
+    /// Runs a task that offers parts of one kernel after the other ([`Scheduler::parallel_for`]): workers that helped look for the
+    /// next ones longer than usual before they sleep.
+    pub fn sharing<T>(&self, run: impl FnOnce() -> T) -> T {
+        struct Ended<'a>(&'a AtomicUsize);
+        impl Drop for Ended<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.sharing.fetch_add(1, Ordering::Relaxed);
+        let _ended = Ended(&self.sharing);
+        run()
     }
 
     /// Queues a stream that has just become ready.
@@ -253,7 +273,9 @@ impl Scheduler {
         loop {
             if !self.has_ready() {
                 self.spinning.fetch_add(1, Ordering::SeqCst);
-                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.parallel.has_work());
+                let has_work = || self.ready.load(Ordering::SeqCst) > 0 || self.parallel.has_work();
+                let is_kept_awake = || self.sharing.load(Ordering::Relaxed) > 0;
+                (0..LONG_SPINS).find(|_| self.spin(has_work) || !is_kept_awake());
                 self.spinning.fetch_sub(1, Ordering::SeqCst);
             }
             if self.parallel.has_work() && self.as_active(|| self.parallel.help()) {

@@ -1,14 +1,16 @@
 //! Convolutions and gradients of weights against plain loops, over sizes, axes, strides, types and threads.
 
 use cairn_tensor::kernels::conv::{
-    Axis, convolve, pack_weights, scratch_size, takes_weights, weights_gradient,
-    weights_gradient_scratch_size,
+    Axis, Finish, PackedConvolution, convolve, pack_weights, scratch_size, takes_weights,
+    weights_gradient, weights_gradient_scratch_size,
 };
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::epilogue::{Epilogue, Function, Pattern, Source, Stage, Stages};
 use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// A thread for each part.
 struct Threads(usize);
@@ -100,14 +102,14 @@ fn covered(
     sizes: &[usize],
     position: &[usize],
     taps: &[usize],
-) -> Option<Vec<usize>> {
+) -> Option<[usize; 3]> {
     let at = |dim: usize| {
         let axis = axes[dim];
         let at =
             position[dim] as isize * axis.step + axis.first + taps[dim] as isize * axis.tap_step;
         usize::try_from(at).ok().filter(|at| *at < sizes[dim])
     };
-    (0..3).map(at).collect()
+    Some([at(0)?, at(1)?, at(2)?])
 }
 
 #[derive(Clone, Debug)]
@@ -160,6 +162,60 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Windows of single positions, as many as vectors take.
+fn pointwise_cases() -> impl Strategy<Value = Case> {
+    let sizes = (1usize..3, 1usize..3, 12usize..60);
+    let channels = (1usize..3, 1usize..3, 1usize..7, 1usize..33);
+    (sizes, channels, 1usize..4, any::<bool>()).prop_map(
+        |((d, h, w), channels, threads, swapped)| {
+            let (samples, groups, inputs, outputs) = channels;
+            Case {
+                axes: [Axis::NONE; 3],
+                sizes: [d, h, w],
+                out_sizes: [d, h, w],
+                samples,
+                groups,
+                inputs,
+                outputs,
+                dtype: DType::Float,
+                rotations: [0; 3],
+                step: 1,
+                threads,
+                swapped,
+            }
+        },
+    )
+}
+
+/// Single channels with square windows, as kernels for them take them.
+fn depthwise_cases() -> impl Strategy<Value = Case> {
+    let window = (prop::sample::select(vec![3usize, 5, 7]), 1isize..3);
+    let place = || (-7isize..3, prop::sample::select(vec![-1isize, 1]));
+    let sizes = (1usize..3, 1usize..12, 1usize..80);
+    let out_sizes = (1usize..12, 1usize..80);
+    let channels = (1usize..3, 1usize..5, 1usize..3, 1usize..4);
+    (window, place(), place(), sizes, out_sizes, channels).prop_map(
+        |((taps, step), y, x, (d, h, w), (out_h, out_w), channels)| {
+            let axis = |(first, tap_step)| Axis { step, first, tap_step, taps };
+            let (samples, groups, outputs, threads) = channels;
+            Case {
+                axes: [Axis::NONE, axis(y), axis(x)],
+                sizes: [d, h, w],
+                out_sizes: [d, out_h, out_w],
+                samples,
+                groups,
+                inputs: 1,
+                outputs,
+                dtype: DType::Float,
+                rotations: [0; 3],
+                step: 1,
+                threads,
+                swapped: false,
+            }
+        },
+    )
+}
+
 impl Case {
     fn source(&self) -> StoredTensor {
         let [d, h, w] = self.sizes;
@@ -201,8 +257,61 @@ fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-/// Compares a convolution with a plain loop.
-fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
+/// What is computed of results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum After {
+    Nothing,
+    /// A tensor is added, and the sum kept between -3 and 5.
+    Clipped,
+    /// What is no function that kernels know: the product with a number for each of some neighbours, and the result itself.
+    Other,
+}
+
+impl After {
+    const OPERAND: Pattern = Pattern { inner: 3, count: 7 };
+
+    fn any() -> impl Strategy<Value = After> {
+        prop::sample::select(vec![After::Nothing, After::Clipped, After::Other])
+    }
+
+    fn stages(self, count: usize) -> Stages {
+        let stage = |function, inputs: &[Source]| Stage { function, inputs: inputs.to_vec() };
+        let whole = Source::Operand(0, Pattern { inner: 1, count });
+        let stages = match self {
+            After::Nothing => Vec::new(),
+            After::Clipped => vec![
+                stage(Function::Add, &[Source::Value(0), whole]),
+                stage(Function::Greatest, &[Source::Value(1), Source::Number(-3.0)]),
+                stage(Function::Least, &[Source::Value(2), Source::Number(5.0)]),
+            ],
+            After::Other => {
+                let product: Function = Function::Strips(Arc::new(|inputs, out| {
+                    for (at, out) in out.iter_mut().enumerate() {
+                        *out = inputs[0][at] * inputs[1][at] + inputs[2][at];
+                    }
+                }));
+                let operand = Source::Operand(0, After::OPERAND);
+                vec![stage(product, &[Source::Value(0), operand, Source::Value(0)])]
+            }
+        };
+        Stages::new(stages).unwrap()
+    }
+
+    /// Of a sum that lies at this place of the output.
+    fn compute(self, sum: f64, place: usize, operand: &[f64]) -> f64 {
+        match self {
+            After::Nothing => sum,
+            After::Clipped => (sum + operand[place]).clamp(-3.0, 5.0),
+            After::Other => {
+                let Pattern { inner, count } = After::OPERAND;
+                sum * operand[place / inner % count] + sum
+            }
+        }
+    }
+}
+
+/// Compares a convolution with a plain loop; with packed weights too, where that is offered.
+fn check_convolution(case: &Case, with_bias: bool, after: After) -> Result<(), TestCaseError> {
     let (source, out, weights) = (case.source(), case.result(2), case.weights());
     let bias = StoredTensor::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
     let (bytes, layout) = scratch(scratch_size(&out.layout, &source.layout, &case.axes));
@@ -220,16 +329,25 @@ fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> 
         }
     };
     let workspace = ViewMut::over(&bytes, layout).unwrap();
-    let bias_view = with_bias.then(|| bias.view());
     let parallel = Threads(case.threads);
-    convolve(&parallel, out.out(), source.view(), weights_view, bias_view, &case.axes, workspace);
+    let is_dense = case.dtype == DType::Float && case.step == 1;
+    let after = if is_dense { after } else { After::Nothing };
+    let operand = StoredTensor::new(DType::Float, &[out.layout.count().max(7)], 0, 1, 6);
+    let (stages, operands) = (after.stages(out.layout.count()), [operand.view()]);
+    let epilogue = Epilogue::new(&stages, &operands);
+    let finish = Finish {
+        bias: with_bias.then(|| bias.view()),
+        epilogue: (after != After::Nothing).then_some(&epilogue),
+    };
+    convolve(&parallel, out.out(), source.view(), weights_view, finish, &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
-    let (x, w, b) = (source.values(), weights.values(), bias.values());
+    let (x, w, b, o) = (source.values(), weights.values(), bias.values(), operand.values());
     let (x_dims, w_dims) = (source.layout.dims(), weights.layout.dims());
+    let taps: Vec<Vec<usize>> = positions(&w_dims[2..]).collect();
     let want: Vec<f64> = positions(out.layout.dims())
         .map(|at| {
             let mut sum = if with_bias { b[at[1] * case.outputs + at[2]] } else { 0.0 };
-            for tap in positions(&w_dims[2..]) {
+            for tap in &taps {
                 let Some(from) = covered(&case.axes, &case.sizes, &at[3..], &tap[1..]) else {
                     continue;
                 };
@@ -237,10 +355,29 @@ fn check_convolution(case: &Case, with_bias: bool) -> Result<(), TestCaseError> 
                 let weight = [at[1], at[2], tap[0], tap[1], tap[2], tap[3]];
                 sum += x[flat_index(x_dims, &from)] * w[flat_index(w_dims, &weight)];
             }
-            sum
+            let strides = out.layout.strides().iter();
+            let place: isize = strides.zip(&at).map(|(stride, at)| stride * *at as isize).sum();
+            after.compute(sum, place as usize, &o)
         })
         .collect();
-    check(&out.values(), &want, case.dtype)
+    check(&out.values(), &want, case.dtype)?;
+    let Some(convolution) =
+        PackedConvolution::new(&out.layout, &source.layout, &case.axes).filter(|_| takes_as_is)
+    else {
+        return Ok(());
+    };
+    let again = case.result(7);
+    let (packed, packed_layout) = scratch(convolution.packed_size());
+    let (bytes, layout) = scratch(convolution.scratch_size());
+    let packed_weights = ViewMut::over(&packed, packed_layout).unwrap();
+    convolution.pack(&parallel, weights.view(), packed_weights);
+    let workspace = ViewMut::over(&bytes, layout).unwrap();
+    let operands = (source.view(), packed_weights.view());
+    convolution.convolve(&parallel, again.out(), operands, finish, workspace);
+    for guarded in [(&packed, packed_layout), (&bytes, layout)] {
+        prop_assert!(guarded.0[guarded.1.bytes()..].iter().all(|byte| byte.get() == 0xEE));
+    }
+    check(&again.values(), &want, case.dtype)
 }
 
 /// Compares the gradient of weights with a plain loop.
@@ -255,12 +392,12 @@ fn check_weights_gradient(case: &Case) -> Result<(), TestCaseError> {
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, y) = (source.values(), grad.values());
     let (x_dims, y_dims) = (source.layout.dims(), grad.layout.dims());
+    let [depth, height, width] = case.out_sizes;
+    let places: Vec<Vec<usize>> = positions(&[case.samples, depth, height, width]).collect();
     let want: Vec<f64> = positions(out.layout.dims())
         .map(|at| {
             let mut sum = 0.0;
-            for to in
-                positions(&[case.samples, case.out_sizes[0], case.out_sizes[1], case.out_sizes[2]])
-            {
+            for to in &places {
                 let Some(from) = covered(&case.axes, &case.sizes, &to[1..], &at[3..]) else {
                     continue;
                 };
@@ -276,8 +413,18 @@ fn check_weights_gradient(case: &Case) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn convolutions_are_sums_over_windows(case in cases(), with_bias in any::<bool>()) {
-        check_convolution(&case, with_bias)?;
+    fn convolutions_are_sums_over_windows(case in cases(), with_bias in any::<bool>(), after in After::any()) {
+        check_convolution(&case, with_bias, after)?;
+    }
+
+    #[test]
+    fn windows_of_single_channels(case in depthwise_cases(), with_bias in any::<bool>(), after in After::any()) {
+        check_convolution(&case, with_bias, after)?;
+    }
+
+    #[test]
+    fn windows_of_single_positions(case in pointwise_cases(), with_bias in any::<bool>(), after in After::any()) {
+        check_convolution(&case, with_bias, after)?;
     }
 
     #[test]
@@ -298,12 +445,17 @@ fn large_ones() {
         ([same_size, same_size, same_size], [3, 9, 11], [3, 9, 11], 1, 2, 20, 9),
         ([Axis::NONE, same_size, same_size], [1, 7, 7], [1, 7, 7], 3, 1, 300, 70),
         ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 4, 4], [1, 4, 4], 5, 2, 24, 40),
+        ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 28, 28], [1, 28, 28], 1, 1, 24, 100),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 4, 4], [1, 2, 2], 9, 1, 33, 45),
         ([Axis::NONE, same_size, same_size], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
         ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),
     ];
     for (axes, sizes, out_sizes, samples, groups, inputs, outputs) in shapes {
-        for (dtype, threads) in [(DType::Float, 1), (DType::Float, 3), (DType::Bf16, 2)] {
+        for (dtype, threads, after) in [
+            (DType::Float, 1, After::Clipped),
+            (DType::Float, 3, After::Other),
+            (DType::Bf16, 2, After::Nothing),
+        ] {
             let case = Case {
                 axes,
                 sizes,
@@ -318,7 +470,7 @@ fn large_ones() {
                 threads,
                 swapped: threads == 3,
             };
-            check_convolution(&case, true).unwrap();
+            check_convolution(&case, true, after).unwrap();
             check_weights_gradient(&case).unwrap();
         }
     }

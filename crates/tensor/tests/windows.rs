@@ -162,6 +162,34 @@ fn table<'a>(
     }
 }
 
+/// Lines that are compared piece by piece.
+#[test]
+fn greatest_of_windows_in_long_lines() {
+    for (width, kernel, stride, before) in
+        [(2500, 3, 1, 1), (2501, 3, 2, 1), (3000, 7, 3, 0), (1100, 400, 5, 9)]
+    {
+        let outputs = (width + 2 * before - kernel) / stride + 1;
+        let (layout, out_layout) = (
+            Layout::contiguous(DType::Float, &[1, 1, 1, 1, width]),
+            Layout::contiguous(DType::Float, &[1, 1, 1, 1, outputs]),
+        );
+        let (memory, out) =
+            (AlignedMemory::new(layout.bytes()), AlignedMemory::new(out_layout.bytes()));
+        let value = |at: usize| ((at * 7919) % 1009) as f32;
+        (0..width).for_each(|at| put(memory.bytes(), at, value(at).to_le_bytes()));
+        let one = Windows::Sliding { kernel: 1, stride: 1, before: 0, dilation: 1 };
+        let windows = [one, one, Windows::Sliding { kernel, stride, before, dilation: 1 }];
+        let target = ViewMut::over(out.bytes(), out_layout).unwrap();
+        max_pool(&SingleThread, target, None, View::over(memory.bytes(), layout).unwrap(), windows);
+        for (at, have) in floats(out.bytes(), outputs).into_iter().enumerate() {
+            let start = (at * stride).saturating_sub(before);
+            let end = (at * stride + kernel - before).min(width);
+            let want = (start..end).map(value).fold(f32::NEG_INFINITY, f32::max);
+            assert_eq!(have, want, "{at} of {outputs}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn sums_along_a_dimension(
@@ -286,6 +314,11 @@ proptest! {
         let view = |memory, dtype| ViewMut::over(memory, out_layout.with_dtype(dtype)).unwrap();
         max_pool(&ReverseOrder, view(out.bytes(), DType::Float), Some(view(index.bytes(), DType::Int64)), View::over(memory.bytes(), layout).unwrap(), windows);
         let have = floats(out.bytes(), out_layout.count());
+        let plain = AlignedMemory::new(out_layout.bytes());
+        max_pool(&ReverseOrder, view(plain.bytes(), DType::Float), None, View::over(memory.bytes(), layout).unwrap(), windows);
+        for (have, plain) in have.iter().zip(floats(plain.bytes(), out_layout.count())) {
+            assert!(*have == plain || (have.is_nan() && plain.is_nan()), "{have} {plain} without indices");
+        }
         each(&results, |at| {
             let mut best: Option<(f32, usize)> = None;
             for d in 0..kernel[0] {

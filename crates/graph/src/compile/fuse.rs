@@ -26,14 +26,6 @@ const MIN_PIECES: usize = 8;
 /// Parts of the scratch begin on multiples of this.
 const ALIGN: u64 = 64;
 
-/// One step: a node, or several.
-pub enum Group<'a> {
-    /// One node.
-    One(&'a WorkNode),
-    /// Several elementwise nodes.
-    Fused(Vec<&'a WorkNode>),
-}
-
 /// Several nodes, planned for pieces.
 pub struct FusedPlan {
     parts: Vec<Part>,
@@ -90,46 +82,19 @@ fn elements(prepared: &Prepared, work: &WorkNode) -> Option<usize> {
     (count > 0 && work.inputs.iter().flatten().all(fits)).then_some(count)
 }
 
-/// Puts neighbouring nodes together.
-pub fn groups<'a>(
-    prepared: &Prepared,
-    roots: &[ValueId],
-    work_nodes: &[&'a WorkNode],
-    fuses: bool,
-) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
-    let mut open: Vec<&'a WorkNode> = Vec::new();
-    let mut produced: BTreeSet<ValueId> = BTreeSet::new();
-    let mut count = 0;
-    for work in work_nodes {
-        let elements = if fuses { elements(prepared, work) } else { None };
-        let can_join = elements.is_some_and(|elements| {
-            elements == count && can_join(prepared, roots, &produced, work)
-        });
-        if !can_join {
-            groups.extend(close_group(std::mem::take(&mut open)));
-            produced.clear();
+/// How many of the first nodes can be one step: elementwise ones, or the first alone.
+pub fn group_length(prepared: &Prepared, roots: &[ValueId], work_nodes: &[&WorkNode]) -> usize {
+    let Some(count) = elements(prepared, work_nodes[0]) else { return 1 };
+    let mut produced = BTreeSet::from([roots[work_nodes[0].outputs[0]]]);
+    let joining = work_nodes[1..].iter().take_while(|work| {
+        let can_join =
+            elements(prepared, work) == Some(count) && can_join(prepared, roots, &produced, work);
+        if can_join {
+            produced.insert(roots[work.outputs[0]]);
         }
-        match elements {
-            Some(elements) => {
-                count = elements;
-                produced.insert(roots[work.outputs[0]]);
-                open.push(work);
-            }
-            None => groups.push(Group::One(work)),
-        }
-    }
-    groups.extend(close_group(open));
-    groups
-}
-
-/// The group of these nodes, if there are any.
-fn close_group(mut work_nodes: Vec<&WorkNode>) -> Option<Group<'_>> {
-    match work_nodes.len() {
-        0 => None,
-        1 => work_nodes.pop().map(Group::One),
-        _ => Some(Group::Fused(work_nodes)),
-    }
+        can_join
+    });
+    1 + joining.count()
 }
 
 /// Whether a node may join a group that makes these values: each is fed to it whole or not at all, and it
@@ -209,15 +174,17 @@ pub fn build(
     Some(FusedStep { fused, uses: uses.all, scratch: scratch * workers })
 }
 
-/// How often the nodes of a graph and its outputs touch each value, by root.
+/// How often the nodes of a graph that run, and its outputs, touch each value, by root.
 pub fn touches(prepared: &Prepared, roots: &[ValueId]) -> Vec<u32> {
     let mut touches = vec![0; roots.len()];
-    prepared.work_nodes.iter().flat_map(touched).for_each(|value| touches[roots[value]] += 1);
+    let work_nodes = prepared.work_nodes.iter().filter(|work| !work.is_view);
+    work_nodes.flat_map(touched).for_each(|value| touches[roots[value]] += 1);
     prepared.outputs.iter().for_each(|output| touches[roots[output.value]] += 1);
     touches
 }
 
-fn touched(work: &WorkNode) -> impl Iterator<Item = ValueId> {
+/// The values that a node touches.
+pub fn touched(work: &WorkNode) -> impl Iterator<Item = ValueId> {
     work.inputs.iter().flatten().chain(&work.outputs).copied()
 }
 
@@ -377,6 +344,7 @@ impl FusedPlan {
                     workspace: &[],
                     parallel: &SingleThread,
                     sized: &|_, _| {},
+                    epilogue: None,
                 })?;
             }
             start += length;

@@ -1,5 +1,6 @@
 //! From a graph to steps with a plan of their memory.
 
+pub mod append;
 pub mod arena;
 pub mod constants;
 pub mod control;

@@ -186,7 +186,7 @@ pub fn run_plan(
 ) -> Result<(), Fault> {
     let decides_sizes = Cell::new(false);
     let sized = |_: (usize, usize), _: &[usize]| decides_sizes.set(true);
-    plan.run(&Memory { uses, workspace, parallel, sized: &sized })?;
+    plan.run(&Memory { uses, workspace, parallel, sized: &sized, epilogue: None })?;
     match decides_sizes.get() {
         true => Err(Fault(
             "internal error (please report): its sizes depend on values, and its row is not marked sized_by_values".into(),

@@ -6,10 +6,11 @@
 //!  steps     the rest, in order
 //! ```
 
+use super::append::{self, Follower};
 use super::arena::{self, Lifetime};
 use super::constants::{ConstantLayout, Constants};
 use super::flatten::{Jump, Label};
-use super::fuse::{self, FusedPlan, FusedStep, Group, SharedMemory};
+use super::fuse::{self, FusedPlan, FusedStep, SharedMemory};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, Work, WorkNode};
 use crate::failure::Failure;
@@ -192,6 +193,12 @@ enum Workspace {
 /// Places a packed constant in const memory: its first byte there.
 type PlacePacked<'a> = dyn FnMut(&Bytes, Packing) -> u64 + 'a;
 
+/// The name of a step that computes several nodes.
+fn span_name(first: &WorkNode, last: &WorkNode) -> Arc<str> {
+    let (first, last) = (first.operation(), last.operation());
+    format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name).into()
+}
+
 fn align_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGN)
 }
@@ -247,20 +254,18 @@ impl<'a> Binder<'a> {
         for work in constant_nodes {
             init.push(self.init_step(work)?);
         }
-        for group in fuse::groups(prepared, &roots, &others, fuses) {
-            let singles = match group {
-                Group::One(work) => vec![work],
-                Group::Fused(work_nodes) => {
-                    match self.fused_step(&memory, &work_nodes, steps.len()) {
-                        Some(step) => {
-                            steps.push(step);
-                            continue;
-                        }
-                        None => work_nodes,
-                    }
-                }
-            };
-            for work in singles {
+        let mut rest = &others[..];
+        while !rest.is_empty() {
+            let count = if fuses { fuse::group_length(prepared, &roots, rest) } else { 1 };
+            let (group, following) = rest.split_at(count);
+            rest = following;
+            if count > 1
+                && let Some(step) = self.fused_step(&memory, group, steps.len())
+            {
+                steps.push(step);
+                continue;
+            }
+            for work in group {
                 let at = steps.len();
                 steps.push(match &work.work {
                     Work::Jump(jump) => self.jump(jump, work.inputs.first().copied().flatten(), at),
@@ -268,7 +273,11 @@ impl<'a> Binder<'a> {
                         let mut place = |bytes: &Bytes, packing| {
                             layout.place_packed(bytes, Some(packing), &mut constants)
                         };
-                        self.step(work, at, &mut place)?
+                        let following = if fuses && count == 1 { following } else { &[] };
+                        let (step, appended) =
+                            self.step(work, following, &memory, at, &mut place)?;
+                        rest = &rest[appended..];
+                        step
                     }
                 });
             }
@@ -485,14 +494,11 @@ impl<'a> Binder<'a> {
         at: usize,
     ) -> Option<UnplacedStep> {
         let FusedStep { fused, uses, scratch } = fuse::build(self.prepared, memory, work_nodes)?;
-        let (first, last) =
-            (work_nodes[0].operation(), work_nodes[work_nodes.len() - 1].operation());
-        let name =
-            format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
+        let name = span_name(work_nodes[0], work_nodes[work_nodes.len() - 1]);
         let uses =
             uses.into_iter().map(|(value, bytes, access)| (value, 0, bytes, access)).collect();
         let mut step = UnplacedStep {
-            name: name.into(),
+            name,
             action: Action::Fused(fused),
             uses,
             workspace: Workspace::None,
@@ -503,16 +509,57 @@ impl<'a> Binder<'a> {
         Some(step)
     }
 
+    /// A node as a step, and how many of those that follow it are computed with it.
     fn step(
         &mut self,
         work: &WorkNode,
+        following: &[&WorkNode],
+        memory: &SharedMemory,
         at: usize,
         place: &mut PlacePacked<'_>,
-    ) -> Result<UnplacedStep> {
+    ) -> Result<(UnplacedStep, usize)> {
         let mut step = self.unplaced_step(work.operation(), &work.inputs, &work.outputs)?;
         self.pack(&mut step, place);
-        self.place(&mut step, work.outputs.iter().copied(), at);
-        Ok(step)
+        let appended = self.append(&mut step, work, following, memory);
+        let last = if appended == 0 { work } else { following[appended - 1] };
+        self.place(&mut step, last.outputs.iter().copied(), at);
+        Ok((step, appended))
+    }
+
+    /// Lets a step compute elementwise nodes that follow it; returns how many.
+    fn append(
+        &self,
+        step: &mut UnplacedStep,
+        work: &WorkNode,
+        following: &[&WorkNode],
+        memory: &SharedMemory,
+    ) -> usize {
+        let Action::One(plan) = &mut step.action else { return 0 };
+        if !plan.takes_stages() || work.outputs.len() != 1 {
+            return 0;
+        }
+        let mut made = vec![memory.roots[work.outputs[0]]];
+        let mut followers = Vec::new();
+        for next in following.iter().take(append::MAX_NODES) {
+            if !append::can_follow(memory, &made, next) {
+                break;
+            }
+            let planned = self.unplaced_step(next.operation(), &next.inputs, &next.outputs);
+            let Ok(UnplacedStep { action: Action::One(plan), uses, .. }) = planned else { break };
+            let values = uses.iter().map(|(value, ..)| *value).collect();
+            followers.push(Follower { work: next, plan, values });
+            made.push(memory.roots[next.outputs[0]]);
+        }
+        let Some(appended) = append::append(plan, work, &followers, memory) else { return 0 };
+        let last = followers[appended.count - 1].work;
+        for one in step.uses.iter_mut().filter(|(.., access)| access.writes) {
+            one.0 = last.outputs[0];
+        }
+        let added = appended.values.iter().zip(&plan.uses[step.uses.len()..]);
+        let added: Vec<_> = added.map(|(value, one)| (*value, 0, one.bytes, one.access)).collect();
+        step.uses.extend(added);
+        step.name = span_name(work, last);
+        appended.count
     }
 
     /// A step that says which is next. What a loop uses of the steps before it lives until the loop is left.

@@ -12,6 +12,7 @@ use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Location, Span, Spans, Task};
+use cairn_runtime::worker::Scheduler;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -245,7 +246,18 @@ impl Kernel for LoadedPass {
             written += usize::from(*is_written);
             read += usize::from(!*is_written);
         }
-        let parallel = Workers(task_memory.scheduler());
+        let scheduler = task_memory.scheduler();
+        match self.pass.steps() {
+            [_] => self.run_steps(&cells, scheduler),
+            _ => scheduler.sharing(|| self.run_steps(&cells, scheduler)),
+        }
+    }
+}
+
+impl LoadedPass {
+    /// Runs the steps on the regions' memory.
+    fn run_steps(&self, cells: &Cells<'_>, scheduler: &Scheduler) -> Result<()> {
+        let parallel = Workers(scheduler);
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
         let steps = self.pass.steps();
         let mut next = 0;
@@ -253,8 +265,8 @@ impl Kernel for LoadedPass {
             let slices = &self.pass.slices[self.pass.first_slices[next]..];
             let (used, rest) = slices.split_at(step.uses.len());
             uses.clear();
-            uses.extend(used.iter().map(|slice| slice.cells(&cells)));
-            let workspace = rest[0].cells(&cells);
+            uses.extend(used.iter().map(|slice| slice.cells(cells)));
+            let workspace = rest[0].cells(cells);
             next += 1;
             let result = match &step.action {
                 Action::One(plan) => run_plan(plan, &uses, workspace, &parallel),

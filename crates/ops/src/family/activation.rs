@@ -1,7 +1,7 @@
 //! Activations of neural networks. Their gradients are in `activation_grad`.
 
 use super::complex::{reciprocal, tanh};
-use super::formula::{Formula, Parameters, complex, number, real};
+use super::formula::{Formula, KnownFunction, Parameters, complex, number, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -19,7 +19,8 @@ pub const CUBIC: f64 = 0.044_715;
 /// The two constants of SELU.
 pub const SELU: (f64, f64) = (1.673_263_242_354_377_2, 1.050_700_987_355_480_5);
 
-const RELU: Formula<1> = number!(|x| if x < C::ZERO { C::ZERO } else { x });
+const RELU: Formula<1> =
+    number!(|x| if x < C::ZERO { C::ZERO } else { x }).known_as(KnownFunction::Relu);
 /// 1 / (1 + e^-x).
 pub const SIGMOID: Formula<1> = real!(|x| x.sigmoid()).with_complex(complex!(|x| {
     reciprocal((-x).exp() + num_complex::Complex::new(T::one(), T::zero()))
@@ -116,11 +117,7 @@ fn prelu(call: &mut Call<'_>) -> Result<Plan> {
     let (x, weight, out) = (call.tensor(0)?, call.tensor(1)?, call.output(2)?);
     let weight = super::activation_grad::by_channel(call, &x, weight)?;
     let inputs = [super::elementwise::Input::Tensor(x), super::elementwise::Input::Tensor(weight)];
-    let bound = PRELU.bind(call, inputs, Parameters::new(), out, 2)?;
-    call.plan(move |memory| {
-        bound.run(memory);
-        Ok(())
-    })
+    PRELU.bind(call, inputs, Parameters::new(), out, 2)?.plan(call)
 }
 
 // In place: the output is the first argument.

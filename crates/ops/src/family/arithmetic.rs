@@ -1,6 +1,6 @@
 //! Sums, differences, products.
 
-use super::formula::{Formula, complex, number};
+use super::formula::{Formula, KnownFunction, complex, number};
 use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::Result;
@@ -12,7 +12,8 @@ use cairn_tensor::kernels::number::Number;
 
 /// x + alpha y.
 pub const ADD: Formula<2> = number!(|x, y; alpha = 1.0| x.add(alpha.mul(y)))
-    .with_complex(complex!(|x, y; alpha| x + alpha * y));
+    .with_complex(complex!(|x, y; alpha| x + alpha * y))
+    .known_as(KnownFunction::Sum);
 /// x - alpha y.
 pub const SUB: Formula<2> = number!(|x, y; alpha = 1.0| x.sub(alpha.mul(y)))
     .with_complex(complex!(|x, y; alpha| x - alpha * y));

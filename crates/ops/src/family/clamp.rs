@@ -1,7 +1,7 @@
 //! Numbers kept between bounds.
 
 use super::elementwise::Input;
-use super::formula::{Formula, number};
+use super::formula::{Formula, KnownFunction, number};
 use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::Result;
@@ -15,7 +15,8 @@ use cairn_tensor::{DType, Scalar};
 const CLAMP: Formula<1> = number!(|x; low = (f64::NEG_INFINITY), high = (f64::INFINITY)| {
     x.greatest(low).least(high)
 });
-const CLAMP_BY: Formula<3> = number!(|x, low, high| x.greatest(low).least(high));
+const CLAMP_BY: Formula<3> =
+    number!(|x, low, high| x.greatest(low).least(high)).known_as(KnownFunction::Clamp);
 
 /// Bounds that are tensors, either absent. Arguments: x, low, high, out.
 fn clamp_tensor(call: &mut Call<'_>) -> Result<Plan> {
@@ -28,11 +29,7 @@ fn clamp_tensor(call: &mut Call<'_>) -> Result<Plan> {
     };
     let (low, high) = (limit(1, f64::NEG_INFINITY)?, limit(2, f64::INFINITY)?);
     let (x, out) = (call.input(0)?, call.output(3)?);
-    let bound = CLAMP_BY.bind(call, [x, low, high], Default::default(), out, 3)?;
-    call.plan(move |memory| {
-        bound.run(memory);
-        Ok(())
-    })
+    CLAMP_BY.bind(call, [x, low, high], Default::default(), out, 3)?.plan(call)
 }
 
 /// Bounds that are numbers, either absent. Arguments: x, low, high, out. A bound that the output's type cannot hold is

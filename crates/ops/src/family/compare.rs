@@ -1,6 +1,6 @@
 //! Comparisons, logic, and logic of bits.
 
-use super::formula::{ComplexFormula, Formula, Kind, complex, number, test};
+use super::formula::{ComplexFormula, Formula, Kind, KnownFunction, complex, number, test};
 use super::unsigned::{self, unsigned_or};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -32,6 +32,7 @@ macro_rules! logic {
                 has_complex_results: false,
                 run: |_, args, _| args.map::<bool, bool, bool>(|$x, $y| $body),
             }),
+            known: None,
         }
     };
 }
@@ -48,6 +49,7 @@ macro_rules! bits {
             defaults: &[],
             run: |_, args, _| args.map::<i64, i64, i64>(|$x, $y| $body),
             complex: None,
+            known: None,
         }
     };
 }
@@ -101,6 +103,7 @@ const IS_CLOSE: Formula<2> = Formula {
         args.map::<f64, f64, bool>(move |x, y| close::<f64>(x, y, relative, absolute, nan));
     },
     complex: None,
+    known: None,
 };
 
 /// Whether two tensors have the same sizes and elements. Arguments: a, b, out.
@@ -122,9 +125,9 @@ fn equals(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The lesser of two.
-pub const MINIMUM: Formula<2> = number!(|x, y| x.least(y));
+pub const MINIMUM: Formula<2> = number!(|x, y| x.least(y)).known_as(KnownFunction::Least);
 /// The greater of two.
-pub const MAXIMUM: Formula<2> = number!(|x, y| x.greatest(y));
+pub const MAXIMUM: Formula<2> = number!(|x, y| x.greatest(y)).known_as(KnownFunction::Greatest);
 
 const SELF: &[ArgSource] = &[A(0), A(1), A(0)];
 const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];

@@ -28,6 +28,7 @@ const DIV_TRUNC: Formula<2> = Formula {
         _ => with_number!(dtype, C => args.map::<C, C, C>(|x, y| x.div_trunc(y))),
     },
     complex: None,
+    known: None,
 };
 const DIV_FLOOR: Formula<2> = number!(|x, y| x.div_floor(y));
 /// x - y floor(x / y); of an integer by zero, x.
@@ -39,6 +40,7 @@ const REMAINDER: Formula<2> = Formula {
         false => args.map::<i64, i64, i64>(|x, y| if y == 0 { x } else { x.rem_floor(y) }),
     },
     complex: None,
+    known: None,
 };
 const FMOD: Formula<2> = number!(|x, y| x.rem_trunc(y));
 

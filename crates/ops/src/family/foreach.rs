@@ -82,7 +82,7 @@ impl<const N: usize> Formula<N> {
             bounds.push(self.bind(call, inputs, parameters, out, out_index)?);
         }
         call.plan(move |memory| {
-            bounds.iter().for_each(|bound| bound.run(memory));
+            bounds.iter().for_each(|bound| bound.compute(memory));
             Ok(())
         })
     }

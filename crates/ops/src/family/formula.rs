@@ -6,14 +6,17 @@
 use super::elementwise::{Input, Typed};
 use crate::argument::Arg;
 use crate::call::Call;
-use crate::error::{Error, Result};
-use crate::plan::{Memory, Operand, Plan};
+use crate::error::{Error, Outcome, Result};
+use crate::plan::{Kernel, Memory, Operand, Plan};
+use crate::stage::{OfferedStage, StageInput};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::{Compute, complex_type, compute_type};
 use cairn_tensor::kernels::elementwise::{ElementwiseArgs, Packed};
+use cairn_tensor::kernels::epilogue::{Function, Pattern};
 use cairn_tensor::kernels::peek;
 use cairn_tensor::{DType, Layout, Scalar, promote, with_number};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// What a formula computes in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +52,23 @@ pub struct Formula<const N: usize> {
     pub run: Run<N>,
     /// What it runs for complex numbers, if it is defined for them.
     pub complex: Option<ComplexFormula<N>>,
+    /// The function that it is, where kernels know that one.
+    pub known: Option<KnownFunction>,
+}
+
+/// A function that kernels know, and can compute of their results without a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownFunction {
+    /// x + alpha y.
+    Sum,
+    /// x, zero where it is less than zero.
+    Relu,
+    /// The greater of two.
+    Greatest,
+    /// The less of two.
+    Least,
+    /// The first of three, at least the second and at most the third.
+    Clamp,
 }
 
 /// A formula of complex numbers.
@@ -98,6 +118,9 @@ pub struct Bound<const N: usize> {
     dtype: DType,
     parameters: Parameters,
     operands: BoundOperands<N>,
+    /// Whether a result is a number for each element, in the type that it is computed in.
+    has_plain_results: bool,
+    known: Option<KnownFunction>,
 }
 
 /// Where a formula finds its inputs and puts its results.
@@ -115,9 +138,78 @@ struct Tensors<const N: usize> {
     out: Operand,
 }
 
+impl<const N: usize> Kernel for Bound<N> {
+    fn run(&self, memory: &Memory<'_>) -> Outcome {
+        self.compute(memory);
+        Ok(())
+    }
+
+    fn offered(&self) -> Option<OfferedStage> {
+        self.stage()
+    }
+}
+
 impl<const N: usize> Bound<N> {
+    /// The plan that computes this.
+    pub fn plan(self, call: &mut Call<'_>) -> Result<Plan> {
+        call.plan_kernel(self).map(Plan::light)
+    }
+
+    /// What it computes, of tensors of `f32` without gaps and of numbers that are known.
+    fn stage(&self) -> Option<OfferedStage> {
+        if self.dtype != DType::Float || !self.has_plain_results {
+            return None;
+        }
+        let mut inputs = SmallVec::new();
+        match &self.operands {
+            BoundOperands::Strip { inputs: slots, out, count } => {
+                let whole = Pattern { inner: 1, count: *count };
+                for (slot, dtype) in slots.iter().chain([out]) {
+                    (*dtype == DType::Float).then_some(())?;
+                    inputs.push(StageInput::Use(usize::from(*slot), whole));
+                }
+                inputs.pop();
+            }
+            BoundOperands::Tensors(tensors) => {
+                let is_plain = |one: &Operand| one.dtype == DType::Float && one.offset == 0;
+                let out = Some(&tensors.out).filter(|out| is_plain(out) && out.is_contiguous())?;
+                (out.count() > 0).then_some(())?;
+                for (input, broadcast) in tensors.inputs.iter().zip(&tensors.broadcast) {
+                    inputs.push(match input {
+                        Input::Scalar(scalar) => StageInput::Number(f32::from_scalar(*scalar)),
+                        Input::Tensor(operand) if is_plain(operand) => {
+                            StageInput::Use(usize::from(operand.slot), Pattern::of(broadcast)?)
+                        }
+                        _ => return None,
+                    });
+                }
+            }
+        }
+        let mut numbers = Vec::with_capacity(self.parameters.len());
+        for parameter in &self.parameters {
+            let Parameter::Number(number) = parameter else { return None };
+            numbers.push(*number);
+        }
+        let is_plain_sum = || numbers.iter().all(|one| one.as_f64() == 1.0);
+        let function = match self.known {
+            Some(KnownFunction::Sum) if is_plain_sum() => Function::Add,
+            Some(KnownFunction::Relu) => Function::Relu,
+            Some(KnownFunction::Greatest) => Function::Greatest,
+            Some(KnownFunction::Least) => Function::Least,
+            Some(KnownFunction::Clamp) => Function::Clamp,
+            _ => {
+                let run = self.run;
+                Function::Strips(Arc::new(move |inputs, out| {
+                    let inputs: [&[f32]; N] = inputs.try_into().expect("as many inputs");
+                    run(DType::Float, &ElementwiseArgs::of_strip(inputs, out), &numbers);
+                }))
+            }
+        };
+        Some(OfferedStage { function, inputs })
+    }
+
     /// Computes.
-    pub fn run(&self, memory: &Memory<'_>) {
+    pub fn compute(&self, memory: &Memory<'_>) {
         let numbers: SmallVec<[Scalar; 4]> =
             self.parameters.iter().map(|one| one.value(memory)).collect();
         match &self.operands {
@@ -160,6 +252,11 @@ impl<const N: usize> Formula<N> {
         Formula { complex: Some(complex), ..self }
     }
 
+    /// The same, stated to be a function that kernels know.
+    pub const fn known_as(self, function: KnownFunction) -> Formula<N> {
+        Formula { known: Some(function), ..self }
+    }
+
     /// An operator: the inputs, the numbers, the output.
     pub fn plan(&self, call: &mut Call<'_>) -> Result<Plan> {
         let numbers: SmallVec<[usize; 4]> = (N..N + self.defaults.len()).collect();
@@ -185,12 +282,7 @@ impl<const N: usize> Formula<N> {
             *input = call.input(at)?;
         }
         let out = call.output(out_index)?;
-        let bound = self.bind(call, inputs, parameters, out, out_index)?;
-        let plan = call.plan(move |memory| {
-            bound.run(memory);
-            Ok(())
-        });
-        plan.map(Plan::light)
+        self.bind(call, inputs, parameters, out, out_index)?.plan(call)
     }
 
     /// The formula with its operands; `out_index` is that of the output; inputs come first.
@@ -250,8 +342,11 @@ impl<const N: usize> Formula<N> {
             }
         }
         let run = complex.map_or(self.run, |one| one.run);
+        let known = self.known;
+        let has_plain_results =
+            complex.is_none() && matches!(self.kind, Kind::Real | Kind::Number | Kind::AsOutput);
         if let Some(operands) = packed(&inputs, &out) {
-            return Ok(Bound { run, dtype, parameters, operands });
+            return Ok(Bound { run, dtype, parameters, operands, has_plain_results, known });
         }
         let broadcast = std::array::from_fn(|at| {
             let layout = match &inputs[at] {
@@ -262,7 +357,7 @@ impl<const N: usize> Formula<N> {
             layout.expect("sizes were checked")
         });
         let operands = BoundOperands::Tensors(Box::new(Tensors { inputs, broadcast, out }));
-        Ok(Bound { run, dtype, parameters, operands })
+        Ok(Bound { run, dtype, parameters, operands, has_plain_results, known })
     }
 
     /// The type to compute in.
@@ -454,6 +549,7 @@ macro_rules! formula {
                 })
             },
             complex: None,
+            known: None,
         }
     };
     ($kind:ident, $bound:ident, $with:ident, $result:ident, |$x:ident, $y:ident $(; $($p:ident = $default:tt),*)?| $body:expr) => {
@@ -476,6 +572,7 @@ macro_rules! formula {
                 })
             },
             complex: None,
+            known: None,
         }
     };
     ($kind:ident, $bound:ident, $with:ident, $result:ident, |$x:ident, $y:ident, $z:ident $(; $($p:ident = $default:tt),*)?| $body:expr) => {
@@ -498,6 +595,7 @@ macro_rules! formula {
                 })
             },
             complex: None,
+            known: None,
         }
     };
 }
@@ -574,4 +672,5 @@ pub const SAME: Formula<1> = Formula {
     defaults: &[],
     run: |dtype, args, _| with_number!(dtype, C => args.map::<C, C>(|x| x)),
     complex: Some(complex!(|x| x)),
+    known: None,
 };

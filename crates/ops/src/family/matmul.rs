@@ -222,7 +222,8 @@ impl PackedRight {
         let (dims, strides) = (packed.b.dims(), packed.b.strides());
         let format = format!("right side {dims:?} {strides:?} {}", packed.b.offset);
         let workspace = plan.workspace;
-        plan.with_packing(
+        let is_dense = out.is_contiguous() && out.offset == 0;
+        let plan = plan.with_packing(
             &right,
             (packed.packed_size(), format),
             move |parallel, from, into| {
@@ -238,10 +239,12 @@ impl PackedRight {
                 }
                 let target = memory.out(&out.with_layout(packed.out));
                 let left = memory.view_with_layout(&left, packed.a);
-                packed.multiply(memory.parallel, target, left, right, has_added);
+                let rest = (has_added, memory.epilogue);
+                packed.multiply(memory.parallel, target, left, right, rest);
                 Ok(())
             },
-        )
+        );
+        if is_dense { plan.taking_stages() } else { plan }
     }
 }
 

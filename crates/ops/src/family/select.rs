@@ -27,6 +27,7 @@ pub const WHERE: Formula<3> = Formula {
             });
         },
     }),
+    known: None,
 };
 
 /// What the three broadcast to, of the type that the values promote to.

@@ -36,6 +36,7 @@ macro_rules! trigonometric {
                 with_real!(dtype, C => args.strips::<C, C>(&run::<C>))
             },
             complex: None,
+            known: None,
         }
     };
 }
@@ -173,6 +174,7 @@ const BITWISE_NOT: Formula<1> = Formula {
         _ => args.map::<i64, i64>(|x| !x),
     },
     complex: None,
+    known: None,
 };
 
 /// 10 to a small whole power.

@@ -18,6 +18,7 @@ macro_rules! unsigned {
             defaults: &[],
             run: |_, args, _| args.map::<$(unsigned!(@type $x),)* $result>(|$($x: u64),*| $body),
             complex: None,
+            known: None,
         };
     )*};
     (@type $x:ident) => { u64 };

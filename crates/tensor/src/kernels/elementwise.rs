@@ -67,6 +67,19 @@ impl<'a, const N: usize> Packed<'a, N> {
 }
 
 impl<'a, const N: usize> ElementwiseArgs<'a, N> {
+    /// A strip of `f32`. All have the same length, at most [`Packed::LONGEST`].
+    pub fn of_strip(inputs: [&'a [f32]; N], out: &'a mut [f32]) -> ElementwiseArgs<'a, N> {
+        let (count, first) = (out.len(), out.as_mut_ptr().cast_const());
+        assert!(count <= STRIP && inputs.iter().all(|one| one.len() == count), "equal lengths");
+        let bytes = |first: *const f32| {
+            // SAFETY: `count` elements, which are borrowed as long; inputs are read alone, as every function's are.
+            let bytes = unsafe { std::slice::from_raw_parts(first.cast::<Cell<u8>>(), count * 4) };
+            (bytes, DType::Float)
+        };
+        let inputs = inputs.map(|one| bytes(one.as_ptr()));
+        ElementwiseArgs::Strip(Packed { count, out: bytes(first), inputs })
+    }
+
     /// Whether results are of a half type, and enough for a piece of them.
     fn is_of_halves(&self) -> bool {
         let (dtype, count) = match self {

@@ -4,6 +4,7 @@ use super::access::{OffsetAccess, OffsetAccessMut, Plain, offsets};
 use super::element::Element;
 use super::map::SMALL;
 use super::number::Number;
+use super::pool_lines;
 use super::strip::store;
 use super::taps::part;
 use crate::parallel::{Parallel, split};
@@ -31,16 +32,23 @@ pub enum Windows {
 
 /// The positions of one window that are in the input: the first, how many, how far apart.
 #[derive(Clone, Copy)]
-struct Span {
+pub(super) struct Span {
     first: usize,
     count: usize,
     step: usize,
 }
 
+impl Span {
+    /// All of them.
+    pub(super) fn positions(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |at| self.first + at * self.step)
+    }
+}
+
 impl Windows {
     /// The positions of the window of an output.
     #[inline(always)]
-    fn span(&self, output: usize, input: usize) -> Span {
+    pub(super) fn span(&self, output: usize, input: usize) -> Span {
         match *self {
             Windows::Sliding { kernel, stride, before, dilation } => {
                 let start = (output * stride) as i64 - before as i64;
@@ -75,7 +83,7 @@ pub fn max_pool(
 ) {
     assert!(out.rank() == 5 && a.rank() == 5 && out.dims()[..2] == a.dims()[..2]);
     assert!(index.is_none_or(|index| index.dims() == out.dims()));
-    if out.count() == 0 {
+    if out.count() == 0 || (index.is_none() && pool_lines::max_pool(parallel, out, a, windows)) {
         return;
     }
     with_number!(out.dtype(), C => with_element!(

@@ -2,6 +2,11 @@
 //!
 //! Each sum runs along the depth in order, whatever the vectors of the processor: results do not depend on them.
 
+use super::prefetch::prefetch_line;
+use super::vector::{Vector, with_vectors};
+
+/// Elements of a cache line.
+const LINE: usize = 16;
 /// Columns of a product are a multiple of this.
 pub const GRAIN: usize = 16;
 
@@ -48,32 +53,25 @@ pub struct Shape {
 /// # Safety
 /// The matrices have these sizes, and nobody else touches `out`.
 pub unsafe fn product(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
-    debug_assert!(shape.columns.is_multiple_of(GRAIN));
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx512f")]
-        unsafe fn with_avx512(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
-            // SAFETY: as the caller guarantees.
-            unsafe { product_by_vectors::<std::arch::x86_64::__m512, 12>(shape, a, b, out) }
-        }
-        #[target_feature(enable = "avx2,fma")]
-        unsafe fn with_avx2(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
-            // SAFETY: as the caller guarantees.
-            unsafe { product_by_vectors::<std::arch::x86_64::__m256, 6>(shape, a, b, out) }
-        }
-        if crate::kernels::strip::has_avx512() {
-            // SAFETY: this processor has AVX-512; for the matrices the caller guarantees.
-            return unsafe { with_avx512(shape, a, b, out) };
-        }
-        assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
-        // SAFETY: this processor has AVX2 and FMA; for the matrices the caller guarantees.
-        unsafe { with_avx2(shape, a, b, out) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
     // SAFETY: as the caller guarantees.
-    unsafe {
-        product_by_vectors::<[f32; 8], 6>(shape, a, b, out)
-    }
+    unsafe { product_with_prefetch(shape, a, b, out, None) }
+}
+
+/// As [`product`]; what is `ahead` in memory, as much as the right side has, is asked for meanwhile.
+///
+/// # Safety
+/// As of [`product`].
+pub unsafe fn product_with_prefetch(
+    shape: Shape,
+    a: Left,
+    b: Rows<*const f32>,
+    out: Rows<*mut f32>,
+    ahead: Option<*const f32>,
+) {
+    debug_assert!(shape.columns.is_multiple_of(GRAIN));
+    let task = &Task { shape, a, b, out, ahead };
+    // SAFETY: as the caller guarantees.
+    unsafe { with_vectors!(product_by_vectors(task: &Task)) }
 }
 
 /// Whether this processor multiplies pairs of `bf16`: see [`product_of_pairs`].
@@ -96,7 +94,7 @@ pub unsafe fn product_of_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: 
         #[target_feature(enable = "avx512f,avx512bf16")]
         unsafe fn with_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>) {
             // SAFETY: as the caller guarantees.
-            unsafe { product_by_vectors::<x86::Pairs, 12>(shape, a, b, out) }
+            unsafe { product_by_vectors::<x86::Pairs>(&Task { shape, a, b, out, ahead: None }) }
         }
         // SAFETY: as the caller guarantees.
         unsafe { with_pairs(shape, a, b, out) }
@@ -108,75 +106,10 @@ pub unsafe fn product_of_pairs(shape: Shape, a: Left, b: Rows<*const f32>, out: 
     }
 }
 
-/// A vector of `f32`.
-///
-/// # Safety
-/// `COUNT` is how many it has. All functions are called only where the processor has such vectors, on memory that
-/// has as many elements.
-unsafe trait Vector: Copy {
-    const COUNT: usize;
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn store(self, to: *mut f32);
-    /// The same number everywhere.
-    unsafe fn repeated(number: f32) -> Self;
-    /// `self + a * b`.
-    unsafe fn plus(self, a: Self, b: Self) -> Self;
-}
-
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Vector;
+    use crate::kernels::vector::Vector;
     use std::arch::x86_64::*;
-
-    // SAFETY: eight; the functions want AVX and FMA.
-    unsafe impl Vector for __m256 {
-        const COUNT: usize = 8;
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_storeu_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn repeated(number: f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_set1_ps(number) }
-        }
-        #[inline(always)]
-        unsafe fn plus(self, a: Self, b: Self) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm256_fmadd_ps(a, b, self) }
-        }
-    }
-
-    // SAFETY: sixteen; the functions want AVX-512.
-    unsafe impl Vector for __m512 {
-        const COUNT: usize = 16;
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_loadu_ps(from) }
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_storeu_ps(to, self) }
-        }
-        #[inline(always)]
-        unsafe fn repeated(number: f32) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_set1_ps(number) }
-        }
-        #[inline(always)]
-        unsafe fn plus(self, a: Self, b: Self) -> Self {
-            // SAFETY: as the caller guarantees.
-            unsafe { _mm512_fmadd_ps(a, b, self) }
-        }
-    }
 
     /// Sums of `f32`, and pairs of `bf16` to multiply.
     #[derive(Clone, Copy)]
@@ -212,88 +145,71 @@ mod x86 {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-// SAFETY: eight, on any processor.
-unsafe impl Vector for [f32; 8] {
-    const COUNT: usize = 8;
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: as the caller guarantees.
-        unsafe { from.cast::<Self>().read_unaligned() }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: as the caller guarantees.
-        unsafe { to.cast::<Self>().write_unaligned(self) }
-    }
-    #[inline(always)]
-    unsafe fn repeated(number: f32) -> Self {
-        [number; 8]
-    }
-    #[inline(always)]
-    unsafe fn plus(self, a: Self, b: Self) -> Self {
-        std::array::from_fn(|at| a[at].mul_add(b[at], self[at]))
-    }
-}
-
-/// See [`product`]; `R` rows at a time.
-#[inline(always)]
-unsafe fn product_by_vectors<V: Vector, const R: usize>(
+/// A product with its operands.
+struct Task {
     shape: Shape,
     a: Left,
     b: Rows<*const f32>,
     out: Rows<*mut f32>,
-) {
+    /// What is asked for meanwhile.
+    ahead: Option<*const f32>,
+}
+
+/// See [`product`].
+#[inline(always)]
+unsafe fn product_by_vectors<V: Vector>(task: &Task) {
+    let Task { shape, a, b, out, ahead } = *task;
     let mut column = 0;
     while column < shape.columns {
         // SAFETY: as the caller guarantees; columns are a multiple of a vector.
         unsafe {
             let b = Rows { first: b.first.add(column), ..b };
             let out = Rows { first: out.first.add(column), ..out };
-            if shape.columns - column >= 2 * V::COUNT {
-                columns::<V, R, 2>(shape, a, b, out);
-                column += 2 * V::COUNT;
-            } else {
-                columns::<V, R, 1>(shape, a, b, out);
-                column += V::COUNT;
+            let task = &Task { shape, a, b, out, ahead };
+            // As many rows as leave registers for two vectors of columns and a number.
+            let is_wide = shape.columns - column >= 2 * V::COUNT;
+            match (V::COUNT, is_wide) {
+                (16, true) => columns::<V, 12, 2>(task),
+                (16, false) => columns::<V, 12, 1>(task),
+                (_, true) => columns::<V, 6, 2>(task),
+                (_, false) => columns::<V, 6, 1>(task),
             }
+            column += if is_wide { 2 * V::COUNT } else { V::COUNT };
         }
     }
 }
 
-/// `C` vectors of columns of every row.
+/// `C` vectors of columns of every row, `R` rows at a time.
 #[inline(always)]
-unsafe fn columns<V: Vector, const R: usize, const C: usize>(
-    shape: Shape,
-    a: Left,
-    b: Rows<*const f32>,
-    out: Rows<*mut f32>,
-) {
-    let mut row = 0;
+unsafe fn columns<V: Vector, const R: usize, const C: usize>(task: &Task) {
+    let Task { shape, a, b, out, ahead } = *task;
+    let (mut row, mut lines) = (0, ahead);
+    // Two lines of memory for each depth.
+    let end = ahead.map(|ahead| ahead.wrapping_add(2 * shape.depth * LINE));
     while row < shape.rows {
         let rows_left = shape.rows - row;
         // SAFETY: as the caller guarantees.
         unsafe {
             let a = Left { first: a.first.offset(row as isize * a.row), ..a };
             let out = Rows { first: out.first.add(row * out.pitch), ..out };
+            let task = &Task { shape, a, b, out, ahead: lines };
             row += match rows_left {
-                _ if rows_left >= R => block::<V, R, C>(shape, a, b, out),
-                4.. => block::<V, 4, C>(shape, a, b, out),
-                2.. => block::<V, 2, C>(shape, a, b, out),
-                _ => block::<V, 1, C>(shape, a, b, out),
+                _ if rows_left >= R => block::<V, R, C>(task),
+                4.. => block::<V, 4, C>(task),
+                2.. => block::<V, 2, C>(task),
+                _ => block::<V, 1, C>(task),
             };
         }
+        lines = lines
+            .map(|lines| lines.wrapping_add(shape.depth * LINE))
+            .filter(|lines| Some(*lines) < end);
     }
 }
 
 /// `R` rows of `C` vectors. Returns `R`, the rows that are done.
 #[inline(always)]
-unsafe fn block<V: Vector, const R: usize, const C: usize>(
-    shape: Shape,
-    a: Left,
-    b: Rows<*const f32>,
-    out: Rows<*mut f32>,
-) -> usize {
+unsafe fn block<V: Vector, const R: usize, const C: usize>(task: &Task) -> usize {
+    let Task { shape, a, b, out, ahead } = *task;
     // SAFETY: as the caller guarantees.
     unsafe {
         let mut sums = [[V::repeated(0.0); C]; R];
@@ -305,6 +221,7 @@ unsafe fn block<V: Vector, const R: usize, const C: usize>(
             }
         }
         let (mut left, mut right) = (a.first, b.first);
+        let (mut ahead, step) = ahead.map_or((right, 0), |ahead| (ahead, LINE));
         for _ in 0..shape.depth {
             let mut vectors = [V::repeated(0.0); C];
             for (column, vector) in vectors.iter_mut().enumerate() {
@@ -318,6 +235,8 @@ unsafe fn block<V: Vector, const R: usize, const C: usize>(
             }
             left = left.wrapping_offset(a.column);
             right = right.wrapping_add(b.pitch);
+            prefetch_line(ahead.cast());
+            ahead = ahead.wrapping_add(step);
         }
         for (row, sums) in sums.iter().enumerate() {
             for (column, sum) in sums.iter().enumerate() {

@@ -128,15 +128,18 @@ impl ConvolutionPlan {
                 Ok(())
             })?
         };
-        let Some((weights, packed)) = packed else { return Ok(plan) };
+        let takes_stages = this.takes_stages();
+        let finished = |plan: Plan| if takes_stages { plan.taking_stages() } else { plan };
+        let Some((weights, packed)) = packed else { return Ok(finished(plan)) };
         // The scratch is the last part of the workspace.
         let layout = Layout::contiguous(DType::Float, &[packed.scratch_size()]);
         let scratch = Scratch { layout, start: this.scratch.start };
         let workspace = scratch.start + layout.bytes();
         let from = this.parts[0].weights;
         let (dims, strides) = (from.dims(), from.strides());
-        let format = format!("weights {dims:?} {strides:?} {}", from.offset);
-        Ok(plan.with_packing(
+        let order = packed.order();
+        let format = format!("weights {dims:?} {strides:?} {} {order}", from.offset);
+        Ok(finished(plan.with_packing(
             &weights,
             (packed.packed_size(), format),
             move |parallel, bytes, into| {
@@ -149,10 +152,17 @@ impl ConvolutionPlan {
                 let source = this.source.prepared(memory);
                 let out = memory.out(&this.out.with_layout(this.parts[0].out));
                 let scratch = memory.scratch(&scratch);
-                packed.convolve(memory.parallel, out, (source, weights, bias), scratch);
+                let finish = kernel::Finish { bias, epilogue: memory.epilogue };
+                packed.convolve(memory.parallel, out, (source, weights), finish, scratch);
                 Ok(())
             },
-        ))
+        )))
+    }
+
+    /// Whether the kernel computes an epilogue: of one convolution into an output of `f32` without gaps.
+    fn takes_stages(&self) -> bool {
+        let whole = self.out.dtype == DType::Float && self.out.offset == 0;
+        self.parts.len() == 1 && whole && self.out.extent() == Some(0..self.out.count() as isize)
     }
 
     /// The weights, if they can be packed.
@@ -187,7 +197,8 @@ impl ConvolutionPlan {
                 weights = kernel::pack_weights(memory.parallel, target, weights);
             }
             let out = memory.out(&self.out.with_layout(part.out));
-            kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, scratch);
+            let finish = kernel::Finish { bias, epilogue: memory.epilogue };
+            kernel::convolve(memory.parallel, out, source, weights, finish, &part.axes, scratch);
         }
     }
 }

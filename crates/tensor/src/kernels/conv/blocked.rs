@@ -3,7 +3,7 @@
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
 use super::{Axis, Task, for_each_unit, positions, taps, workers};
-use crate::kernels::strip::{load_one, store};
+use crate::kernels::strip::store;
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
 use std::ops::Range;
@@ -100,8 +100,7 @@ impl Tiling {
 }
 
 /// See [`super::convolve`].
-pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
-    let tiling = Tiling::new(task.out.layout(), task.source.layout(), &task.axes);
+pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, tiling: &Tiling, scratch: ViewMut<'_>) {
     let columns = Columns::new(task.source, task.axes);
     let (columns_size, sums_size) = tiling.worker_size();
     for_each_unit(
@@ -118,7 +117,7 @@ pub fn convolve(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) 
             let positions = tile * TILE..((tile + 1) * TILE).min(tiling.count());
             let channels = chunk * tiling.chunk..((chunk + 1) * tiling.chunk).min(tiling.channels);
             let (buffer, sums) = worker_scratch.split_at_mut(columns_size);
-            convolve_tile(task, &tiling, &columns, (group, positions, channels), buffer, sums);
+            convolve_tile(task, tiling, &columns, (group, positions, channels), buffer, sums);
         },
     );
 }
@@ -225,12 +224,8 @@ impl Targets {
         let (dtype, item) = (task.out.dtype(), task.out.item() as isize);
         let stores_directly = super::is_aligned_f32(&task.out) && strides[5] == 1;
         for (channel, line) in channels.zip(sums.chunks_mut(TILE)) {
-            if let Some(bias) = &task.bias {
-                let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
-                // SAFETY: group and channel are inside the bias.
-                let bias: f32 = unsafe {
-                    load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize))
-                };
+            if task.finish.bias.is_some() {
+                let bias = task.bias(group, channel);
                 line.iter_mut().for_each(|sum| *sum += bias);
             }
             let channel_offset = group as isize * strides[1] + channel as isize * strides[2];
@@ -243,6 +238,7 @@ impl Targets {
                         true => std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast(), *length),
                         false => store(dtype, to, strides[5], line),
                     }
+                    task.apply_epilogue(channel_offset + offset, 1, *length);
                 }
             }
         }

@@ -5,9 +5,9 @@
 //! beyond the source, or its elements are not `f32`, a band of it is copied first, with zeros around it.
 
 use super::by_channels_short::convolve_short_lines;
-use super::by_channels_tile::{BLOCK, Target, Tile, WIDTH, pack};
+use super::by_channels_tile::{Ahead, BLOCK, MAX_POSITIONS, Target, Tile, WIDTH, pack};
 use super::{
-    Axis, Task, clear, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
+    Address, Axis, Task, clear, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
     positions, taps,
 };
 use crate::parallel::{Parallel, split};
@@ -122,6 +122,14 @@ impl Tiling {
         (self.outputs - block * BLOCK).min(BLOCK).next_multiple_of(WIDTH)
     }
 
+    /// The packed weights that follow those of a block: the next one's.
+    fn ahead(&self, block: usize, weights: Address) -> Ahead {
+        let end = ((block + 1) * BLOCK).min(self.outputs.next_multiple_of(WIDTH));
+        let next = if end < self.outputs { self.padded_channels(block + 1) } else { 0 };
+        let first = weights.at((end * self.depth()) as isize);
+        Ahead { first, count: next * self.depth() }
+    }
+
     /// Elements of the packed weights of one group.
     fn group_size(&self) -> usize {
         self.outputs.next_multiple_of(WIDTH) * self.depth()
@@ -151,6 +159,13 @@ impl Tiling {
     /// Elements of the bands of the source that are copied at a time.
     pub fn bands_size(&self) -> usize {
         self.samples_at_once * self.copy_size(self.band.unwrap_or(1))
+    }
+
+    /// About how many cycles a sample takes: products, and storing them, which are by position and have to be transposed.
+    pub fn cost(&self) -> usize {
+        const STORE: usize = 20;
+        let vectors = self.outputs.div_ceil(WIDTH);
+        self.positions[1..].iter().product::<usize>() * vectors * (self.depth() + STORE)
     }
 
     /// Multiply-adds in all.
@@ -244,20 +259,6 @@ pub struct Image {
     pub count: usize,
     /// The offset of each tap.
     pub offsets: [isize; MAX_TAPS],
-}
-
-/// An address that threads share.
-#[derive(Clone, Copy)]
-pub struct Address(pub *mut f32);
-
-// SAFETY: an address; each thread writes only elements of its own.
-unsafe impl Sync for Address {}
-
-impl Address {
-    /// The address `offset` elements on.
-    pub fn at(&self, offset: isize) -> *mut f32 {
-        self.0.wrapping_offset(offset)
-    }
 }
 
 impl Image {
@@ -428,6 +429,7 @@ fn convolve_band(
         + output_band.group as isize * strides[1]
         + output_band.d as isize * strides[3];
     let workers = super::workers(chunks * blocks, tiling.work());
+    let clipped = task.clipped();
     for_each_unit(parallel, chunks * blocks, (workers, 0, 0), &no_scratch(), |unit, _| {
         let (chunk, block) = match is_large {
             true => (unit / blocks, unit % blocks),
@@ -450,12 +452,19 @@ fn convolve_band(
             inputs: tiling.inputs,
             channel: image.channel,
             offsets: &image.offsets[..image.count],
+            ahead: tiling.ahead(block, weights),
         };
-        let bias = super::biases(task, output_band.group, channel);
+        let bias = task.biases(output_band.group, channel);
         let channels = (tiling.outputs - channel).min(BLOCK);
-        let target = Target { out: &task.out, offset, channels, bias };
+        let target = Target { out: &task.out, offset, channels, bias, clipped };
         // SAFETY: every tap of these positions is inside the image, the block has these weights, and the positions of its channels
         // belong to the output and to this unit alone.
-        unsafe { tile.convolve_line(end - from, &target) };
+        unsafe {
+            let tiles = width.div_ceil(segments).div_ceil(MAX_POSITIONS);
+            tile.convolve_line(end - from, &target, chunk * tiles);
+            if clipped.is_none() {
+                task.apply_epilogue(offset, channels, end - from);
+            }
+        }
     });
 }

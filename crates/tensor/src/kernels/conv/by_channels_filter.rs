@@ -4,12 +4,12 @@
 //! block of channels, in registers over all positions of a region; tiles are added up over regions of positions, in an
 //! order that follows from the sizes alone.
 
-use super::by_channels::{Address, Image, OutputBand, Tiling, copy_band};
+use super::by_channels::{Image, OutputBand, Tiling, copy_band};
 use super::by_channels_filter_tile::FilterTile;
 use super::by_channels_tile::{BLOCK, WIDTH, pack};
 use super::{
-    Axis, copy_transposed, elements, for_each_unit, is_aligned_f32, load_elements, no_scratch,
-    positions, taps,
+    Address, Axis, copy_transposed, elements, for_each_unit, is_aligned_f32, load_elements,
+    no_scratch, positions, taps,
 };
 use crate::parallel::{Parallel, split};
 use crate::{Layout, View, ViewMut};

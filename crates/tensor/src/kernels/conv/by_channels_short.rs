@@ -1,8 +1,8 @@
 //! Convolutions vectorised over output channels, for output lines too short to fill a register tile each.
 
-use super::by_channels::{Address, Image, OutputBand, Tiling};
-use super::by_channels_tile::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
-use super::{Task, for_each_unit, no_scratch};
+use super::by_channels::{Image, OutputBand, Tiling};
+use super::by_channels_tile::{Ahead, BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
+use super::{Address, Task, for_each_unit, no_scratch};
 use crate::parallel::Parallel;
 
 /// Lines of a tile, at most.
@@ -52,29 +52,38 @@ pub fn convolve_short_lines(
         let mut sums: [Sums; TILES] = [[[0.0; BLOCK]; WIDTH]; TILES];
         for first in (0..tiling.inputs).step_by(inputs_of_chunk) {
             let first_weight = channel * depth + first * image.count * padded_channels;
+            let inputs = inputs_of_chunk.min(tiling.inputs - first);
+            let length = inputs * image.count * padded_channels;
+            let next = weights.at((first_weight + length) as isize);
             let tile = Tile {
                 weights: weights.at(first_weight as isize),
                 padded_channels,
                 source: image.first.at(first as isize * image.channel),
                 step: tiling.axes[2].step as usize,
-                inputs: inputs_of_chunk.min(tiling.inputs - first),
+                inputs,
                 channel: image.channel,
                 offsets: &image.offsets[..image.count],
+                ahead: Ahead { first: next, count: length },
             };
             for (number, tile_index) in tiles_of_group.clone().enumerate() {
                 let from = &from[number][..lines_of(tile_index).len()];
                 // SAFETY: every tap of these positions is inside the image, and the block has these weights.
-                unsafe { tile.add_lines(width, from, &mut sums[number]) };
+                unsafe { tile.add_lines(width, from, &mut sums[number], number) };
             }
         }
-        let bias = super::biases(task, output_band.group, channel);
+        let bias = task.biases(output_band.group, channel);
         let channels = (tiling.outputs - channel).min(BLOCK);
         let offset = start + channel as isize * strides[2];
-        let target = Target { out: &task.out, offset, channels, bias };
+        let target = Target { out: &task.out, offset, channels, bias, clipped: None };
         for (number, tile_index) in tiles_of_group.enumerate() {
             let to = &to[number][..lines_of(tile_index).len() * width];
             // SAFETY: the positions of these channels belong to the output and to this unit alone.
-            unsafe { target.store_scattered(&sums[number], to) };
+            unsafe {
+                target.store_scattered(&sums[number], to);
+                for line in to.chunks(width) {
+                    task.apply_epilogue(offset + line[0], channels, width);
+                }
+            }
         }
     });
 }

@@ -2,6 +2,7 @@
 
 use super::is_aligned_f32;
 use crate::ViewMut;
+use crate::kernels::epilogue::Clipped;
 use crate::kernels::strip::store_one;
 
 /// Channels of a vector.
@@ -27,6 +28,29 @@ pub struct Tile<'a> {
     pub channel: isize,
     /// The offset of each tap.
     pub offsets: &'a [isize],
+    /// What comes after these weights.
+    pub ahead: Ahead,
+}
+
+/// Weights that are needed next, and asked for meanwhile, a cache line at a time: those of a block are multiplied with many
+/// positions, but the first of these would wait for memory.
+#[derive(Clone, Copy)]
+pub struct Ahead {
+    /// The first of them.
+    pub first: *const f32,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Ahead {
+    /// The part of them that one of several passes over the weights asks for: where it begins, and the step from product to product.
+    fn of_pass(&self, pass: usize, products: usize) -> (*const f32, usize) {
+        let start = pass * products * WIDTH;
+        match start < self.count {
+            true => (self.first.wrapping_add(start), WIDTH),
+            false => (self.first, 0),
+        }
+    }
 }
 
 /// Where sums go.
@@ -39,6 +63,8 @@ pub struct Target<'a> {
     pub channels: usize,
     /// What is added to each channel.
     pub bias: Option<[f32; BLOCK]>,
+    /// What is computed of results that are stored directly.
+    pub clipped: Option<Clipped<'a>>,
 }
 
 /// Whether this processor runs these loops.
@@ -74,11 +100,11 @@ pub unsafe fn pack(
 }
 
 impl Tile<'_> {
-    /// Computes `count` positions of a line.
+    /// Computes `count` positions of a line. Of all tiles that are multiplied with these weights, `first_pass` were before.
     ///
     /// # Safety
     /// Weights and covered elements are there, and the positions of these channels belong to the output and to this thread alone.
-    pub unsafe fn convolve_line(&self, count: usize, target: &Target<'_>) {
+    pub unsafe fn convolve_line(&self, count: usize, target: &Target<'_>, first_pass: usize) {
         assert!(runs_here(), "this processor lacks AVX-512");
         #[cfg(target_arch = "x86_64")]
         {
@@ -86,11 +112,11 @@ impl Tile<'_> {
             for at in 0..tiles {
                 let (first, end) = (count * at / tiles, count * (at + 1) / tiles);
                 // SAFETY: as the caller guarantees; this processor has the features.
-                unsafe { avx512::convolve(self, first, end - first, target) };
+                unsafe { avx512::convolve(self, (first, end - first), target, first_pass + at) };
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (count, target);
+        let _ = (count, target, first_pass);
     }
 }
 
@@ -99,19 +125,19 @@ pub type Sums = [[f32; BLOCK]; WIDTH];
 
 impl Tile<'_> {
     /// Adds the products of up to [`MAX_POSITIONS`] positions to their sums: lines of `width` positions, given the offset of the
-    /// first position of each line.
+    /// first position of each line. Of all tiles that are multiplied with these weights, `pass` were before.
     ///
     /// # Safety
     /// Weights and covered elements are there.
-    pub unsafe fn add_lines(&self, width: usize, lines: &[isize], sums: &mut Sums) {
+    pub unsafe fn add_lines(&self, width: usize, lines: &[isize], sums: &mut Sums, pass: usize) {
         assert!(runs_here(), "this processor lacks AVX-512");
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as the caller guarantees; this processor has the features.
         unsafe {
-            avx512::add_lines(self, width, lines, sums);
+            avx512::add_lines(self, width, lines, sums, pass);
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (width, lines, sums);
+        let _ = (width, lines, sums, pass);
     }
 }
 
@@ -146,6 +172,7 @@ impl Target<'_> {
 mod avx512 {
     use super::{BLOCK, MAX_POSITIONS, Sums, Target, Tile, WIDTH};
     use crate::kernels::conv::is_aligned_f32;
+    use crate::kernels::epilogue::Clipped;
     use crate::kernels::prefetch::prefetch_line;
     use crate::kernels::strip::store;
     use std::arch::x86_64::{
@@ -158,7 +185,12 @@ mod avx512 {
 
     /// Computes a few positions from `first` on, and stores them.
     #[target_feature(enable = "avx512f")]
-    pub unsafe fn convolve(tile: &Tile<'_>, first: usize, count: usize, target: &Target<'_>) {
+    pub unsafe fn convolve(
+        tile: &Tile<'_>,
+        (first, count): (usize, usize),
+        target: &Target<'_>,
+        pass: usize,
+    ) {
         // Not cleared: as many lines are written as are read.
         let mut sums = MaybeUninit::<Sums>::uninit();
         let sums = sums.as_mut_ptr().cast::<[f32; BLOCK]>();
@@ -167,7 +199,7 @@ mod avx512 {
             ($vectors:literal, $step:literal: $($count:literal)*) => {
                 match count {
                     $($count => {
-                        tile_of::<$count, $vectors, $step>(tile, source, sums);
+                        tile_of::<$count, $vectors, $step>(tile, source, sums, pass);
                         put::<$count>(sums, first, target);
                     })*
                     _ => unreachable!("at most {MAX_POSITIONS} positions"),
@@ -200,11 +232,17 @@ mod avx512 {
 
     /// See [`Tile::add_lines`].
     #[target_feature(enable = "avx512f")]
-    pub unsafe fn add_lines(tile: &Tile<'_>, width: usize, lines: &[isize], sums: &mut Sums) {
+    pub unsafe fn add_lines(
+        tile: &Tile<'_>,
+        width: usize,
+        lines: &[isize],
+        sums: &mut Sums,
+        pass: usize,
+    ) {
         macro_rules! by_lines {
             ($vectors:literal, $step:literal: $(($lines:literal, $width:literal))*) => {
                 match (lines.len(), width) {
-                    $(($lines, $width) => lines_of::<$lines, $width, $vectors, $step>(tile, lines, sums),)*
+                    $(($lines, $width) => lines_of::<$lines, $width, $vectors, $step>(tile, lines, sums, pass),)*
                     _ => unreachable!("at most {MAX_POSITIONS} positions"),
                 }
             };
@@ -231,6 +269,7 @@ mod avx512 {
         tile: &Tile<'_>,
         lines: &[isize],
         into: &mut Sums,
+        pass: usize,
     ) {
         let lines: [isize; L] = lines.try_into().expect("as many lines as the tile has");
         let mut sums = [[[_mm512_setzero_ps(); N]; W]; L];
@@ -244,6 +283,7 @@ mod avx512 {
             }
         }
         let (mut weights, mut channel) = (tile.weights, tile.source);
+        let (mut ahead, step) = tile.ahead.of_pass(pass, tile.inputs * tile.offsets.len());
         for _ in 0..tile.inputs {
             for offset in tile.offsets {
                 let from = channel.wrapping_offset(*offset);
@@ -263,6 +303,8 @@ mod avx512 {
                         }
                     }
                     weights = weights.add(N * WIDTH);
+                    prefetch_line(ahead.cast());
+                    ahead = ahead.wrapping_add(step);
                 }
             }
             channel = channel.wrapping_offset(tile.channel);
@@ -285,8 +327,10 @@ mod avx512 {
         tile: &Tile<'_>,
         source: *const f32,
         into: *mut [f32; BLOCK],
+        pass: usize,
     ) {
         let mut sums = [[_mm512_setzero_ps(); N]; P];
+        let (mut ahead, step) = tile.ahead.of_pass(pass, tile.inputs * tile.offsets.len());
         let mut weights = tile.weights;
         let mut channel = source;
         for _ in 0..tile.inputs {
@@ -305,6 +349,8 @@ mod avx512 {
                         }
                     }
                     weights = weights.add(N * WIDTH);
+                    prefetch_line(ahead.cast());
+                    ahead = ahead.wrapping_add(step);
                 }
             }
             channel = channel.wrapping_offset(tile.channel);
@@ -337,8 +383,14 @@ mod avx512 {
                     }
                 }
             }
-            let lines = transposed(rows);
+            let mut lines = transposed(rows);
             let offset = target.offset + from as isize * strides[2] + first as isize * strides[5];
+            if let Some(clipped) = &target.clipped {
+                // SAFETY: what is added has the elements that the output has.
+                unsafe {
+                    clip(clipped, &mut lines, mask, (offset, strides[2]), target.channels - from)
+                };
+            }
             if stores_directly && target.channels - from >= WIDTH {
                 // As below, in as many steps as there are vectors: they stay in registers.
                 let mut to = out.first_mut().cast::<f32>().wrapping_offset(offset);
@@ -363,6 +415,31 @@ mod avx512 {
                     store(out.dtype(), to, strides[5], &buffer[..P]);
                 }
             }
+        }
+    }
+
+    /// Adds what is added to lines of results, and keeps them between the bounds: those of some `channels`, which lie `stride`
+    /// apart from `offset` on.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn clip(
+        clipped: &Clipped<'_>,
+        lines: &mut [__m512; WIDTH],
+        mask: u16,
+        (offset, stride): (isize, isize),
+        channels: usize,
+    ) {
+        if clipped.added(offset).is_some() {
+            for (at, line) in lines.iter_mut().enumerate().take(channels) {
+                if let Some(added) = clipped.added(offset + at as isize * stride) {
+                    // SAFETY: as the caller guarantees; only elements of the line are loaded.
+                    *line = _mm512_add_ps(*line, unsafe { _mm512_maskz_loadu_ps(mask, added) });
+                }
+            }
+        }
+        for line in lines {
+            // SAFETY: the processor has these vectors.
+            *line = unsafe { clipped.keep(*line) };
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::planes::{MAX_TAPS, Planes};
 use super::{Axis, Task, for_each_unit, is_aligned_f32, taps, workers};
-use crate::kernels::strip::{load_one, store};
+use crate::kernels::strip::store;
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
 
@@ -83,11 +83,7 @@ fn coefficients(task: &Task<'_>, group: usize, output: usize, weights: &mut [f32
         // SAFETY: the weights of a channel are contiguous, aligned or not.
         *weight = unsafe { first.add(tap).read_unaligned() };
     }
-    task.bias.map_or(0.0, |bias| {
-        let at = group as isize * bias.strides()[0] + output as isize * bias.strides()[1];
-        // SAFETY: group and channel are inside the bias.
-        unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) }
-    })
+    task.bias(group, output)
 }
 
 /// Writes a line of the output, counted from the one at these positions.
@@ -106,6 +102,7 @@ fn put(task: &Task<'_>, positions: &[usize; 5], line: usize, sums: &[f32]) {
             ),
             false => store(out.dtype(), to, strides[5], sums),
         }
+        task.apply_epilogue(offset, 1, sums.len());
     }
 }
 

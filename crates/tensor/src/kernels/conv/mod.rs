@@ -6,9 +6,9 @@
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
 //! for a tile of positions and a block of rows at a time, into a worker's part of the workspace ([`columns`]), and multiplied from there
-//! ([`block`], [`blocked`], [`by_positions`]). With AVX-512 and enough output channels, vectors have channels and no columns are made
-//! ([`by_channels`], [`by_channels_filter`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
-//! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
+//! ([`block`], [`blocked`], [`by_positions`]). Where windows are single positions, these are the columns ([`pointwise`]). With AVX-512 and enough output channels, vectors have channels and no columns are made
+//! ([`by_channels`], [`by_channels_filter`]). Where a group has few channels, a line for each tap
+//! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]), with small windows of single channels in place ([`depthwise`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
 mod block;
@@ -20,12 +20,17 @@ mod by_channels_short;
 mod by_channels_tile;
 mod by_positions;
 mod columns;
+mod depthwise;
 mod direct;
 mod direct_filter;
+mod finish;
 mod planes;
+mod pointwise;
+
+pub use finish::Finish;
 
 use super::copy::copy;
-use super::strip::{load, load_one};
+use super::strip::load;
 use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -84,12 +89,15 @@ pub fn takes_weights(weights: &Layout, out: &Layout, source: &Layout, axes: &[Ax
     if weights.dtype != DType::Float || weights.strides()[1] < 0 {
         return false;
     }
-    let is_by_channels = || {
+    let packs_other_rows = || {
         let (out, source, axes) = with_flat_axes(*out, *source, *axes);
-        direct::planes(&out, &source, &axes).is_none()
-            && by_channels::Tiling::new(&out, &source, &axes).is_some()
+        match Method::new(&out, &source, &axes) {
+            Method::Pointwise(_) => true,
+            Method::ByChannels(_) => is_contiguous_from(weights, 3),
+            _ => false,
+        }
     };
-    has_contiguous_rows(weights) || (is_contiguous_from(weights, 3) && is_by_channels())
+    has_contiguous_rows(weights) || packs_other_rows()
 }
 
 /// Whether the weights of each output channel lie one after the other.
@@ -109,8 +117,43 @@ struct Task<'a> {
     out: ViewMut<'a>,
     source: View<'a>,
     weights: View<'a>,
-    bias: Option<View<'a>>,
+    finish: Finish<'a>,
     axes: [Axis; 3],
+}
+
+/// How a convolution is computed.
+enum Method {
+    /// Single channels with small windows, in place.
+    Depthwise(depthwise::Depthwise),
+    /// A line for each tap of few channels.
+    Direct(planes::Planes),
+    /// Vectors have positions, and windows are single ones.
+    Pointwise(pointwise::Tiling),
+    /// Vectors have output channels.
+    ByChannels(by_channels::Tiling),
+    /// Columns are made and multiplied.
+    Blocked(blocked::Tiling),
+}
+
+impl Method {
+    /// For tensors of these layouts, with [`with_flat_axes`].
+    fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Method {
+        if let Some(depthwise) = depthwise::Depthwise::new(out, source, axes) {
+            return Method::Depthwise(depthwise);
+        }
+        if let Some(planes) = direct::planes(out, source, axes) {
+            return Method::Direct(planes);
+        }
+        let pointwise = pointwise::Tiling::new(out, source, axes);
+        match (pointwise, by_channels::Tiling::new(out, source, axes)) {
+            (Some(tiling), None) => Method::Pointwise(tiling),
+            (Some(tiling), Some(other)) if tiling.is_faster_than(&other) => {
+                Method::Pointwise(tiling)
+            }
+            (_, Some(tiling)) => Method::ByChannels(tiling),
+            (None, None) => Method::Blocked(blocked::Tiling::new(out, source, axes)),
+        }
+    }
 }
 
 /// How many elements of `f32` [`convolve`] needs as scratch, for tensors of these layouts.
@@ -119,26 +162,26 @@ pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
         return 0;
     }
     let (out, source, axes) = with_flat_axes(*out, *source, *axes);
-    match direct::planes(&out, &source, &axes) {
-        Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
-        None => match by_channels::Tiling::new(&out, &source, &axes) {
-            Some(tiling) => tiling.scratch_size(),
-            None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
-        },
+    match Method::new(&out, &source, &axes) {
+        Method::Depthwise(_) => 0,
+        Method::Direct(planes) => direct::scratch_size(&planes, &out, &source, &axes),
+        Method::Pointwise(tiling) => tiling.packed_size(),
+        Method::ByChannels(tiling) => tiling.scratch_size(),
+        Method::Blocked(tiling) => tiling.scratch_size(),
     }
 }
 
-/// `out = source * weights + bias`, window by window.
+/// `out = source * weights + bias`, window by window, and what else [`Finish`] says.
 ///
 /// `out` is by samples, groups, channels, and positions along three axes; `source` by samples, groups, channels and three axes;
-/// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps; `bias` by groups and output channels.
+/// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps.
 /// `out` overlaps none of the others. `scratch` has [`scratch_size`] elements.
 pub fn convolve(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     source: View<'_>,
     weights: View<'_>,
-    bias: Option<View<'_>>,
+    finish: Finish<'_>,
     axes: &[Axis; 3],
     scratch: ViewMut<'_>,
 ) {
@@ -149,22 +192,33 @@ pub fn convolve(
     let (out_layout, source_layout, axes) = with_flat_axes(*out.layout(), *source.layout(), *axes);
     let out = out.with_layout(out_layout).expect(message);
     let source = source.with_layout(source_layout).expect(message);
-    let task = Task { out, source, weights, bias, axes };
-    match direct::planes(&out_layout, &source_layout, &axes) {
-        Some(planes) => direct::convolve(parallel, &task, &planes, scratch),
-        None => match by_channels::Tiling::new(&out_layout, &source_layout, &axes) {
-            Some(tiling) => by_channels::convolve(parallel, &task, &tiling, scratch),
-            None => blocked::convolve(parallel, &task, scratch),
-        },
+    let task = Task { out, source, weights, finish, axes };
+    match Method::new(&out_layout, &source_layout, &axes) {
+        Method::Depthwise(depthwise) => depthwise.convolve(parallel, &task),
+        Method::Direct(planes) => direct::convolve(parallel, &task, &planes, scratch),
+        Method::Pointwise(tiling) => {
+            tiling.pack(parallel, &weights, &scratch);
+            tiling.convolve(parallel, &task, elements(&scratch).0);
+        }
+        Method::ByChannels(tiling) => by_channels::convolve(parallel, &task, &tiling, scratch),
+        Method::Blocked(tiling) => blocked::convolve(parallel, &task, &tiling, scratch),
     }
 }
 
 /// A convolution whose weights can be packed before: see [`convolve`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct PackedConvolution {
     out: Layout,
     source: Layout,
     axes: [Axis; 3],
+    method: PackedMethod,
+}
+
+/// The methods that pack weights.
+#[derive(Clone, Copy)]
+enum PackedMethod {
+    Pointwise(pointwise::Tiling),
+    ByChannels(by_channels::Tiling),
 }
 
 impl PackedConvolution {
@@ -174,32 +228,49 @@ impl PackedConvolution {
             return None;
         }
         let (out, source, axes) = with_flat_axes(*out, *source, *axes);
-        let is_direct = direct::planes(&out, &source, &axes).is_some();
-        let packed = PackedConvolution { out, source, axes };
-        let tiling = by_channels::Tiling::new(&out, &source, &axes).filter(|_| !is_direct)?;
-        (tiling.packed_size() > 0).then_some(packed)
-    }
-
-    fn tiling(&self) -> by_channels::Tiling {
-        by_channels::Tiling::new(&self.out, &self.source, &self.axes).expect("as it was made")
+        let method = match Method::new(&out, &source, &axes) {
+            Method::Pointwise(tiling) => PackedMethod::Pointwise(tiling),
+            Method::ByChannels(tiling) => PackedMethod::ByChannels(tiling),
+            _ => return None,
+        };
+        Some(PackedConvolution { out, source, axes, method })
     }
 
     /// Elements of the packed weights.
     pub fn packed_size(&self) -> usize {
-        self.tiling().packed_size()
+        match &self.method {
+            PackedMethod::Pointwise(tiling) => tiling.packed_size(),
+            PackedMethod::ByChannels(tiling) => tiling.packed_size(),
+        }
+    }
+
+    /// The order that weights are packed in: equal texts mean equal orders.
+    pub fn order(&self) -> String {
+        match &self.method {
+            PackedMethod::Pointwise(tiling) => format!("pointwise {}", tiling.order()),
+            PackedMethod::ByChannels(_) => "by channels".into(),
+        }
     }
 
     /// How many elements of `f32` [`PackedConvolution::convolve`] needs as scratch.
     pub fn scratch_size(&self) -> usize {
-        self.tiling().bands_size()
+        match &self.method {
+            PackedMethod::Pointwise(_) => 0,
+            PackedMethod::ByChannels(tiling) => tiling.bands_size(),
+        }
     }
 
     /// Packs weights, aligned to whole elements, into [`PackedConvolution::packed_size`] elements.
     pub fn pack(&self, parallel: &dyn Parallel, weights: View<'_>, into: ViewMut<'_>) {
-        let (tiling, (_, have)) = (self.tiling(), elements(&into));
-        assert!(tiling.packed_size() <= have, "{have} elements are too few for the weights");
+        let have = elements(&into).1;
+        assert!(self.packed_size() <= have, "{have} elements are too few for the weights");
         assert!(is_aligned_f32(&weights), "weights of f32");
-        by_channels::pack_weights(parallel, &weights, &tiling, &into);
+        match &self.method {
+            PackedMethod::Pointwise(tiling) => tiling.pack(parallel, &weights, &into),
+            PackedMethod::ByChannels(tiling) => {
+                by_channels::pack_weights(parallel, &weights, tiling, &into);
+            }
+        }
     }
 
     /// As [`convolve`], with packed weights.
@@ -207,23 +278,29 @@ impl PackedConvolution {
         &self,
         parallel: &dyn Parallel,
         out: ViewMut<'_>,
-        (source, packed, bias): (View<'_>, View<'_>, Option<View<'_>>),
+        (source, packed): (View<'_>, View<'_>),
+        finish: Finish<'_>,
         scratch: ViewMut<'_>,
     ) {
-        let (tiling, message) = (self.tiling(), "the same elements");
+        let message = "the same elements";
         // A workspace without bytes has no address.
         let (bands, room) = match scratch.count() {
             0 => (std::ptr::null_mut(), 0),
             _ => elements(&scratch),
         };
         let is_packed = is_aligned_f32(&packed) && packed.is_contiguous();
-        assert!(is_packed && tiling.packed_size() <= packed.count(), "packed weights");
-        assert!(tiling.bands_size() <= room, "{room} elements of scratch are too few");
+        assert!(is_packed && self.packed_size() <= packed.count(), "packed weights");
+        assert!(self.scratch_size() <= room, "{room} elements of scratch are too few");
         let out = out.with_layout(self.out.from_offset(0)).expect(message);
         let source = source.with_layout(self.source.from_offset(0)).expect(message);
-        let task = Task { out, source, weights: source, bias, axes: self.axes };
+        let task = Task { out, source, weights: source, finish, axes: self.axes };
         let packed = packed.first().cast::<f32>().cast_mut();
-        by_channels::convolve_packed(parallel, &task, &tiling, packed, bands);
+        match &self.method {
+            PackedMethod::Pointwise(tiling) => tiling.convolve(parallel, &task, packed),
+            PackedMethod::ByChannels(tiling) => {
+                by_channels::convolve_packed(parallel, &task, tiling, packed, bands);
+            }
+        }
     }
 }
 
@@ -282,18 +359,6 @@ pub fn weights_gradient(
 pub fn pack_weights<'a>(parallel: &dyn Parallel, into: ViewMut<'a>, weights: View<'_>) -> View<'a> {
     copy(parallel, into, weights);
     into.view()
-}
-
-/// The bias of a block of output channels of a group, from `channel` on; zeros beyond the last one.
-fn biases(task: &Task<'_>, group: usize, channel: usize) -> Option<[f32; by_channels_tile::BLOCK]> {
-    let bias = task.bias.as_ref()?;
-    let mut values = [0.0; by_channels_tile::BLOCK];
-    for (channel, slot) in (channel..bias.dims()[1]).zip(&mut values) {
-        let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
-        // SAFETY: group and channel are inside the bias.
-        *slot = unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) };
-    }
-    Some(values)
 }
 
 /// Of a pointwise convolution (one tap, step 1) the three axes as one, where both layouts allow that; else as they are.
@@ -364,6 +429,20 @@ fn for_each_unit(
     match workers {
         1 => worker(0),
         _ => parallel.run(workers, &worker),
+    }
+}
+
+/// An address that threads share.
+#[derive(Clone, Copy)]
+struct Address(*mut f32);
+
+// SAFETY: an address; each thread writes only elements of its own.
+unsafe impl Sync for Address {}
+
+impl Address {
+    /// The address `offset` elements on.
+    fn at(&self, offset: isize) -> *mut f32 {
+        self.0.wrapping_offset(offset)
     }
 }
 

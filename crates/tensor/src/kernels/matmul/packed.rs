@@ -5,9 +5,11 @@
 //! the number of rows.
 
 use super::{LEAST, folded};
-use crate::kernels::small_product::{Left, Rows, Shape, product};
+use crate::kernels::epilogue::{Block, Epilogue};
+use crate::kernels::small_product::{Left, Rows, Shape, product, product_with_prefetch};
 use crate::parallel::{Parallel, share, split};
 use crate::{DType, Layout, View, ViewMut};
+use std::ops::Range;
 
 /// Columns of a panel.
 const PANEL: usize = 32;
@@ -15,8 +17,17 @@ const PANEL: usize = 32;
 const DEPTH: usize = 512;
 /// Rows of the left side that are multiplied at a time: a block of them stays in the second cache.
 const ROWS: usize = 240;
+/// Rows that a set of the first cache holds at most, and rows that are copied at a time where more would fall into one; each copy serves so many
+/// panels, which stay in the second cache.
+const CACHE_WAYS: usize = 8;
+const COPIED_ROWS: usize = 12;
+const COPIED_FOR: usize = 8;
 /// Rows of a last, narrower panel that are summed aside at a time.
 const EDGE_ROWS: usize = 24;
+/// Multiply-adds that take about as long as loading an element of the right side.
+const LOAD: usize = 8;
+/// Elements that an epilogue is computed of at a time, at least.
+const EPILOGUE: usize = 512;
 /// The fewest elements of a right side that is worth packing.
 const MIN_ELEMENTS: usize = 1 << 12;
 
@@ -90,14 +101,15 @@ impl PackedProduct {
         });
     }
 
-    /// `out = a @ b`, or added to it, where `packed` is what [`PackedProduct::pack`] made of `b`.
+    /// `out = a @ b`, or added to it, where `packed` is what [`PackedProduct::pack`] made of `b`; of an output without gaps an epilogue
+    /// is computed.
     pub fn multiply(
         &self,
         parallel: &dyn Parallel,
         out: ViewMut<'_>,
         a: View<'_>,
         packed: View<'_>,
-        add: bool,
+        (add, epilogue): (bool, Option<&Epilogue<'_>>),
     ) {
         let (k, n) = self.sizes();
         let m = self.out.dims()[0];
@@ -105,13 +117,17 @@ impl PackedProduct {
         debug_assert!(out.dims() == [m, n] && a.dims() == [m, k]);
         let is_aligned =
             [out.address(), a.address(), packed.address()].iter().all(|one| one % 4 == 0);
+        assert!(epilogue.is_none() || out.is_contiguous(), "an output without gaps");
         if !is_aligned {
-            return self.multiply_unaligned(&out, &a, &packed, add);
+            self.multiply_unaligned(&out, &a, &packed, add);
+            return epilogue.into_iter().for_each(|epilogue| epilogue.apply_to_all(&out));
         }
         let panels = n.div_ceil(PANEL);
-        let work = m.saturating_mul(n).saturating_mul(k.max(1));
+        // An element of the right side that comes from memory takes as long as some multiply-adds.
+        let work = m.saturating_add(LOAD).saturating_mul(n).saturating_mul(k.max(1));
         let parts = (work / LEAST).clamp(1, parallel.width());
         let task = Operands {
+            target: (out, epilogue),
             out: Rows { first: out.first_mut().cast(), pitch: out.strides()[0] as usize },
             a: Left { first: a.first().cast(), row: a.strides()[0], column: a.strides()[1] },
             packed: packed.first().cast(),
@@ -172,7 +188,8 @@ impl Pointer {
 }
 
 /// One product: result, left side, panels, and rows, columns and depth.
-struct Operands {
+struct Operands<'a> {
+    target: (ViewMut<'a>, Option<&'a Epilogue<'a>>),
     out: Rows<*mut f32>,
     a: Left,
     packed: *const f32,
@@ -181,44 +198,116 @@ struct Operands {
 }
 
 // SAFETY: addresses; each thread writes only the rows and panels of its own.
-unsafe impl Sync for Operands {}
+unsafe impl Sync for Operands<'_> {}
 
-impl Operands {
+impl Operands<'_> {
     /// Computes some rows of some panels.
-    fn multiply(&self, rows: std::ops::Range<usize>, panels: std::ops::Range<usize>) {
-        let [_, n, k] = self.sizes;
+    fn multiply(&self, rows: Range<usize>, panels: Range<usize>) {
+        let [_, _, k] = self.sizes;
         for first_row in rows.clone().step_by(ROWS) {
-            let count = (rows.end - first_row).min(ROWS);
-            let mut depth = 0;
+            let rows = first_row..(first_row + ROWS).min(rows.end);
+            let mut start = 0;
             loop {
-                let length = (k - depth).min(DEPTH);
-                let add = self.add || depth > 0;
-                let a = self.a.first.wrapping_offset(
-                    first_row as isize * self.a.row + depth as isize * self.a.column,
-                );
-                let a = Left { first: a, ..self.a };
-                for panel in panels.clone() {
-                    let column = panel * PANEL;
-                    let out = self.out.first.wrapping_add(first_row * self.out.pitch + column);
-                    let out = Rows { first: out, ..self.out };
-                    let right = self.packed.wrapping_add((panel * k + depth) * PANEL);
-                    let right = Rows { first: right, pitch: PANEL };
-                    let shape = Shape { rows: count, columns: PANEL, depth: length, add };
-                    // SAFETY: rows, columns and depth are inside the matrices, and these elements of the result are of this
-                    // call alone.
-                    unsafe {
-                        match n - column {
-                            PANEL.. => product(shape, a, right, out),
-                            width => edge(shape, a, right, out, width),
-                        }
-                    }
+                let depth = start..(start + DEPTH).min(k);
+                match self.shares_cache_sets() && rows.len() > CACHE_WAYS {
+                    true => self.multiply_copies(rows.clone(), panels.clone(), depth.clone()),
+                    false => self.multiply_rows(rows.clone(), panels.clone(), depth.clone()),
                 }
-                depth += length;
-                if depth >= k {
+                start = depth.end;
+                if start >= k {
                     break;
                 }
             }
         }
+    }
+
+    /// Whether neighbouring rows of the left side are so far apart that they drive each other out of the first cache.
+    fn shares_cache_sets(&self) -> bool {
+        const CACHE_WAY: isize = 4096;
+        self.a.column == 1 && (self.a.row * size_of::<f32>() as isize) % CACHE_WAY == 0
+    }
+
+    /// Some depth of some rows and panels.
+    fn multiply_rows(&self, rows: Range<usize>, panels: Range<usize>, depth: Range<usize>) {
+        let a = self.left(rows.start, depth.start);
+        let mut finished = panels.start;
+        for panel in panels.clone() {
+            self.multiply_panel(rows.clone(), panel, depth.clone(), a);
+            let is_strip = (panel + 1 - finished) * PANEL * rows.len() >= EPILOGUE;
+            if is_strip || panel + 1 == panels.end {
+                self.finish(rows.clone(), finished..panel + 1, &depth);
+                finished = panel + 1;
+            }
+        }
+    }
+
+    /// As [`Operands::multiply_rows`], from copies of the rows that lie side by side.
+    fn multiply_copies(&self, rows: Range<usize>, panels: Range<usize>, depth: Range<usize>) {
+        // Odd multiples of a cache line apart.
+        const PITCH: usize = DEPTH + 16;
+        let mut copies = [0f32; COPIED_ROWS * PITCH];
+        for first_panel in panels.clone().step_by(COPIED_FOR) {
+            let panels = first_panel..(first_panel + COPIED_FOR).min(panels.end);
+            for first in rows.clone().step_by(COPIED_ROWS) {
+                let rows = first..(first + COPIED_ROWS).min(rows.end);
+                for (row, copy) in rows.clone().zip(copies.chunks_exact_mut(PITCH)) {
+                    let from = self.left(row, depth.start).first;
+                    // SAFETY: a part of a row, which lies without gaps; nobody writes it.
+                    let from = unsafe { std::slice::from_raw_parts(from, depth.len()) };
+                    copy[..depth.len()].copy_from_slice(from);
+                }
+                let a = Left { first: copies.as_ptr(), row: PITCH as isize, column: 1 };
+                for panel in panels.clone() {
+                    self.multiply_panel(rows.clone(), panel, depth.clone(), a);
+                }
+            }
+            self.finish(rows.clone(), panels, &depth);
+        }
+    }
+
+    /// The left side from this element on.
+    fn left(&self, row: usize, depth: usize) -> Left {
+        let offset = row as isize * self.a.row + depth as isize * self.a.column;
+        Left { first: self.a.first.wrapping_offset(offset), ..self.a }
+    }
+
+    /// Some depth of some rows of one panel, from the left side at `a` on.
+    fn multiply_panel(&self, rows: Range<usize>, panel: usize, depth: Range<usize>, a: Left) {
+        let [_, n, k] = self.sizes;
+        let column = panel * PANEL;
+        let out = self.out.first.wrapping_add(rows.start * self.out.pitch + column);
+        let out = Rows { first: out, ..self.out };
+        let first = self.packed.wrapping_add((panel * k + depth.start) * PANEL);
+        let right = Rows { first, pitch: PANEL };
+        let (rows, columns) = (rows.len(), PANEL);
+        let shape = Shape { rows, columns, depth: depth.len(), add: self.add || depth.start > 0 };
+        // The next panel at the same depth; of the last panel, what comes after it in memory.
+        let ahead = Some(first.wrapping_add(k * PANEL)).filter(|_| rows > 1);
+        // SAFETY: rows, columns and depth are inside the matrices, and these elements of the result are of this call alone.
+        unsafe {
+            match n - column {
+                PANEL.. => product_with_prefetch(shape, a, right, out, ahead),
+                width => edge(shape, a, right, out, width),
+            }
+        }
+    }
+
+    /// Computes the epilogue of some rows of some panels, if this depth was the last.
+    fn finish(&self, rows: Range<usize>, panels: Range<usize>, depth: &Range<usize>) {
+        let [_, n, k] = self.sizes;
+        let (out, Some(epilogue)) = self.target else { return };
+        if depth.end < k {
+            return;
+        }
+        let (first, end) = (panels.start * PANEL, (panels.end * PANEL).min(n));
+        let block = Block {
+            first: rows.start * self.out.pitch + first,
+            rows: rows.len(),
+            pitch: self.out.pitch,
+            length: end - first,
+        };
+        // SAFETY: rows and panels that are computed, of this call alone.
+        unsafe { epilogue.apply(&out, block) };
     }
 }
 
@@ -253,6 +342,7 @@ unsafe fn edge(shape: Shape, a: Left, b: Rows<*const f32>, out: Rows<*mut f32>, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::epilogue::{Function, Pattern, Source, Stage, Stages};
     use crate::parallel::SingleThread;
     use std::cell::Cell;
 
@@ -285,7 +375,7 @@ mod tests {
 
     #[test]
     fn packed_products_are_those_of_naive_loops() {
-        for k in [1, 3, 64, 511, 512, 513, 1100] {
+        for k in [1, 3, 64, 511, 512, 513, 1024, 1100] {
             for n in [2, 15, 16, 17, 31, 32, 33, 63, 64, 70] {
                 for m in [1, 2, 3, 5, 11, 12, 13, 25, 29, 241] {
                     if k * n >= MIN_ELEMENTS && m * n * k < 1 << 22 {
@@ -330,13 +420,40 @@ mod tests {
                 out.fill(f32::NAN);
             }
             let target = ViewMut::over(cells(&mut out), task.out).expect("it fits");
-            task.multiply(&Threads(threads), target, left, into.view(), add);
+            task.multiply(&Threads(threads), target, left, into.view(), (add, None));
             assert_eq!(out, expected, "{m}x{n}x{k} on {threads} threads");
         }
+        check_epilogue(&task, left, into.view(), (started.clone(), add), &expected);
         let mut out = started.clone();
         let target = ViewMut::over(cells(&mut out), task.out).expect("it fits");
         task.multiply_unaligned(&target, &left, &into.view(), add);
         assert_eq!(out, expected, "{m}x{n}x{k} at any address");
+    }
+
+    /// A product whose results are added to a row of numbers, and negative ones set to zero.
+    fn check_epilogue(
+        task: &PackedProduct,
+        left: View<'_>,
+        packed: View<'_>,
+        (mut out, add): (Vec<f32>, bool),
+        products: &[f32],
+    ) {
+        let n = task.out.dims()[1];
+        let mut row = numbers(n, 4);
+        let expected: Vec<f32> =
+            products.iter().enumerate().map(|(at, one)| (one + row[at % n]).max(0.0)).collect();
+        let added = Source::Operand(0, Pattern { inner: 1, count: n });
+        let stages = Stages::new(vec![
+            Stage { function: Function::Add, inputs: vec![Source::Value(0), added] },
+            Stage { function: Function::Relu, inputs: vec![Source::Value(1)] },
+        ]);
+        let row_layout = Layout::contiguous(DType::Float, &[n]);
+        let operands = [View::over(cells(&mut row), row_layout).expect("it fits")];
+        let stages = stages.expect("few values");
+        let epilogue = Epilogue::new(&stages, &operands);
+        let target = ViewMut::over(cells(&mut out), task.out).expect("it fits");
+        task.multiply(&Threads(2), target, left, packed, (add, Some(&epilogue)));
+        assert_eq!(out, expected, "{n} columns");
     }
 
     #[test]
@@ -364,7 +481,7 @@ mod tests {
         b.fill(f32::NAN);
         let left = View::over(cells(&mut a), layout).expect("it fits");
         let target = ViewMut::over(cells(&mut out), layout).expect("it fits");
-        task.multiply(&SingleThread, target, left, into.view(), false);
+        task.multiply(&SingleThread, target, left, into.view(), (false, None));
         assert!(out.iter().all(|one| one.is_finite()), "the right side itself is not read");
     }
 }
