@@ -60,6 +60,7 @@ fn sink(report: &mut Report, path: &Path) {
         path: path.to_string_lossy().into_owned(),
         session: String::new(),
         stacks: false,
+        backlog: 0,
     };
     let recorder = Recorder::create(&settings).expect("the record can be written");
     spine.subscribe(Arc::new(recorder), &Recorder::KINDS).expect("a sink");

@@ -27,7 +27,7 @@ impl Folder {
 
     fn settings(&self, session: &str) -> RecordSettings {
         let path = self.0.join("run.cairn").to_str().unwrap().to_owned();
-        RecordSettings { path, session: session.into(), stacks: false }
+        RecordSettings { path, session: session.into(), stacks: false, backlog: 0 }
     }
 
     fn read(&self) -> Vec<Entry<'static>> {
@@ -125,7 +125,7 @@ fn processes_of_one_session_do_not_overwrite_each_other() {
 fn a_file_that_cannot_be_written_is_named() {
     let folder = Folder::new("missing");
     let settings =
-        |path: &str| RecordSettings { path: path.into(), session: String::new(), stacks: false };
+        |path: &str| RecordSettings { path: path.into(), session: String::new(), stacks: false, backlog: 0 };
     let refused = |path: &str| Recorder::create(&settings(path)).err().unwrap().text;
     let missing = folder.0.join("none/run.cairn");
     assert!(refused(missing.to_str().unwrap()).contains("none/run.cairn"));

@@ -89,7 +89,7 @@ fn report(
             facts: vec![format!(
                 "missing: a synchronize of stream {stream} after its task {}",
                 touch.task.epoch.seq
-            )],
+            ).into()],
             help: format!(
                 "call aclrtSynchronizeStream on stream {stream} before the memory is freed"
             ),

@@ -15,7 +15,7 @@ mod use_after_free;
 mod wrong_free;
 
 use crate::blocks::Block;
-use crate::finding::{Findings, Place};
+use crate::finding::{Fact, Findings, Place};
 use crate::moment::{Moment, Touch};
 use crate::state::State;
 use cairn_record::Mode;
@@ -122,8 +122,8 @@ fn describe_block(block: &Block) -> String {
     text
 }
 
-/// The innermost block at an address, for a line of facts.
-fn block_fact(state: &State, address: usize) -> Option<String> {
+/// The innermost block at an address, and who allocated it.
+fn block_fact(state: &State, address: usize) -> Option<Fact> {
     let block = (state.user_blocks.at(address))
         .or_else(|| state.pool_blocks.at(address))
         .or_else(|| state.allocations.at(address))?;
@@ -131,5 +131,6 @@ fn block_fact(state: &State, address: usize) -> Option<String> {
         true => String::new(),
         false => format!(", allocated in {}", block.site.entry),
     };
-    Some(format!("the bytes lie in the block {}{site}", describe_block(block)))
+    let text = format!("the bytes lie in the block {}{site}", describe_block(block));
+    Some(Fact { text, site: Some(block.site.clone()) })
 }

@@ -2,7 +2,7 @@
 //! stream and a function of the library that touches memory on the calling thread.
 
 use super::{Rule, Tool, block_fact, describe_access, place_of};
-use crate::finding::{Finding, Findings, Place, Severity};
+use crate::finding::{Fact, Finding, Findings, Place, Severity};
 use crate::moment::{Moment, Submission, Touch};
 use crate::state::State;
 use cairn_record::entry::Happening;
@@ -39,12 +39,12 @@ fn check_task(
         });
         let Some(earlier) = first else { continue };
         let (from, to) = (earlier.task.epoch.stream, touch.task.epoch.stream);
-        let mut facts: Vec<String> =
+        let mut facts: Vec<Fact> =
             block_fact(state, shared_address(&earlier.access, &touch.access)).into_iter().collect();
         facts.push(format!(
             "missing: an order of stream {to} after task {} of stream {from}",
             earlier.task.epoch.seq
-        ));
+        ).into());
         findings.add("task", Finding {
             rule: RULE.id,
             severity: Severity::Error,
@@ -82,12 +82,12 @@ fn check_host(
         });
         let Some(earlier) = first else { continue };
         let from = earlier.task.epoch.stream;
-        let mut facts: Vec<String> =
+        let mut facts: Vec<Fact> =
             block_fact(state, shared_address(&earlier.access, access)).into_iter().collect();
         facts.push(format!(
             "missing: a synchronize of stream {from} after its task {}",
             earlier.task.epoch.seq
-        ));
+        ).into());
         let text =
             format!("thread {}: {name} {}", entry.thread, describe_access(access.mode, start, end));
         findings.add("host", Finding {

@@ -3,7 +3,7 @@
 
 use super::{Rule, Tool, describe_block, place_of};
 use crate::blocks::Retired;
-use crate::finding::{Finding, Findings, Place, Severity};
+use crate::finding::{Fact, Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
 use cairn_record::Entry;
@@ -59,7 +59,10 @@ fn report(entry: &Entry<'static>, retired: &Retired, place: Place, findings: &mu
         title: "memory is used after it was freed".into(),
         clauses: &[],
         places: vec![freed, place],
-        facts: vec![format!("it had been allocated in {}", retired.block.site.entry)],
+        facts: vec![Fact {
+            text: format!("it had been allocated in {}", retired.block.site.entry),
+            site: Some(retired.block.site.clone()),
+        }],
         help: "free the memory after the last call that names it, and after the stream was synchronized".into(),
         count: 1,
         time_ns: entry.time_ns,

@@ -35,7 +35,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             title: what.into(),
             clauses: &["TORCH-5"],
             places,
-            facts: vec![reason.to_string()],
+            facts: vec![reason.as_ref().into()],
             help: "free each block once, with the function that belongs to the one that made it"
                 .into(),
             count: 1,
