@@ -91,7 +91,8 @@ impl<'a> LiveCheck<'a> {
                 false => process.follower.poll(now_ns())?,
             }
             is_behind |= process.read_some();
-            self.printer.print(process.check.title(), &process.check.new_findings());
+            let text = process.check.new_findings();
+            self.printer.print(process.check.title(), &text);
         }
         Ok(is_behind)
     }
