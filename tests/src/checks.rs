@@ -65,7 +65,7 @@ fn check(toolkit: &Toolkit, source: &Path, right: bool) -> Result<String> {
     fs::create_dir_all(&toolkit.scratch)?;
     let program = toolkit.scratch.join(format!("check-{stem}{suffix}"));
     let mut command = toolkit.bare(if is_cpp { "g++" } else { "gcc" });
-    command.args(["-Wall", "-Wextra", "-Werror", "-O0"]);
+    command.args(["-Wall", "-Wextra", "-Werror", "-O0", "-g"]);
     command.arg("-I").arg(toolkit.include());
     command.arg("-I").arg(toolkit.dir.join("opp/built-in/op_graph/inc"));
     if right {
@@ -96,9 +96,13 @@ fn tools(source: &Path) -> Result<Option<String>> {
     Ok(first.strip_prefix("// tools: ").map(str::to_owned))
 }
 
-/// The lines of a report, addresses and numbers of threads left out; what the program itself prints too.
+/// The lines of a report, addresses and numbers of threads left out; what the program itself prints too, and frames of a stack that
+/// are not the program's.
 fn without_numbers(output: &str) -> String {
-    let lines = output.lines().filter(|line| !line.starts_with("aclop"));
+    let is_foreign_frame = |line: &str| {
+        line.starts_with("        ") && !line.contains(".c:") && !line.contains(".cc:")
+    };
+    let lines = output.lines().filter(|line| !line.starts_with("aclop") && !is_foreign_frame(line));
     lines.map(|line| without_threads(&without_addresses(line)) + "\n").collect()
 }
 

@@ -22,8 +22,7 @@ impl Stacks for NoStacks {
 
 /// The findings as a person reads them, in the order of time, and what [`closing`] says.
 pub fn text(findings: &Findings, stacks: &dyn Stacks) -> String {
-    let mut out: String =
-        findings.list().iter().map(|it| finding(it, stacks) + "\n").collect();
+    let mut out: String = findings.list().iter().map(|it| finding(it, stacks) + "\n").collect();
     out += &closing(findings);
     out
 }

@@ -76,7 +76,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(path) = &arguments.json {
         write_json(path, &processes)?;
     }
-    let is_wrong = |process: &CheckedProcess| process.findings.errors() > 0 || process.is_incomplete;
+    let is_wrong =
+        |process: &CheckedProcess| process.findings.errors() > 0 || process.is_incomplete;
     let code = match processes.iter().any(is_wrong) && arguments.error_exitcode != 0 {
         true => arguments.error_exitcode,
         false => code,

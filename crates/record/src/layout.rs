@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn texts_leave_the_end_of_the_header_alone() {
         let text = "x".repeat(4000);
-        let mut bytes = Header { command: text.clone(), session: text, ..Header::default() }.encode();
+        let mut bytes =
+            Header { command: text.clone(), session: text, ..Header::default() }.encode();
         assert!(bytes[CUT_SHORT_OFFSET..].iter().all(|byte| *byte == 0));
         assert!(!is_cut_short(&bytes) && !is_cut_short(&bytes[..100]));
         bytes[CUT_SHORT_OFFSET] = 1;

@@ -2,9 +2,7 @@
 #![cfg(not(feature = "shuttle"))]
 
 use cairn_record::entry::{Change, Happening, TaskKind};
-use cairn_record::layout::{
-    CONSUMED_OFFSET, HEADER_BYTES, READER_OFFSET, SEGMENT_BYTES, Segment,
-};
+use cairn_record::layout::{CONSUMED_OFFSET, HEADER_BYTES, READER_OFFSET, SEGMENT_BYTES, Segment};
 use cairn_record::{Entry, Follower, Reader};
 use cairn_runtime::record::file::RecordSettings;
 use cairn_runtime::record::recorder::Recorder;
@@ -128,8 +126,12 @@ fn processes_of_one_session_do_not_overwrite_each_other() {
 #[test]
 fn a_file_that_cannot_be_written_is_named() {
     let folder = Folder::new("missing");
-    let settings =
-        |path: &str| RecordSettings { path: path.into(), session: String::new(), stacks: false, backlog: 0 };
+    let settings = |path: &str| RecordSettings {
+        path: path.into(),
+        session: String::new(),
+        stacks: false,
+        backlog: 0,
+    };
     let refused = |path: &str| Recorder::create(&settings(path)).err().unwrap().text;
     let missing = folder.0.join("none/run.cairn");
     assert!(refused(missing.to_str().unwrap()).contains("none/run.cairn"));
@@ -206,7 +208,8 @@ fn threads_wait_for_a_reader_that_is_behind_while_it_lives() {
     spine.subscribe(Arc::new(Recorder::create(&settings).unwrap()), &Recorder::KINDS).unwrap();
     let path = folder.0.join("run.cairn");
     let file = fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    let set_reader = |pid: u32| file.write_all_at(&pid.to_le_bytes(), READER_OFFSET as u64).unwrap();
+    let set_reader =
+        |pid: u32| file.write_all_at(&pid.to_le_bytes(), READER_OFFSET as u64).unwrap();
     set_reader(std::process::id());
     let mut follower = Follower::open(&path).unwrap();
     let counter = Mutex::new(0);

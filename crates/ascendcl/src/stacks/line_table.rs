@@ -80,7 +80,8 @@ mod tests {
     #[test]
     fn locations_name_the_line_of_each_instruction() {
         // Two units without a new line, one on the next, three that go back by two lines, one without a line.
-        let table = [0x80 | 1, 0x11, 0x80 | 11 << 3, 0x11, 0x22, 0x80 | 13 << 3 | 2, 0b101, 0x80 | 15 << 3];
+        let table =
+            [0x80 | 1, 0x11, 0x80 | 11 << 3, 0x11, 0x22, 0x80 | 13 << 3 | 2, 0b101, 0x80 | 15 << 3];
         let line = |instruction| LineTable::Locations.line(&table, 10, instruction);
         assert_eq!([0, 1, 2, 3, 5].map(line), [10, 10, 11, 9, 9]);
         assert_eq!(line(6), 10, "no line of its own");
@@ -93,7 +94,14 @@ mod tests {
         assert_eq!(LineTable::Locations.line(&table, 1, 0), 1 + (0x28 | 3 << 6) / 2);
         assert_eq!(LineTable::Locations.line(&[1, 2, 3], 7, 0), 7);
         assert_eq!(LineTable::Locations.line(&[0x80 | 13 << 3; 5], 7, 9), 7);
-        assert_eq!(LineTable::Locations.line(&[0x80 | 13 << 3, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f], 7, 0), 7);
+        assert_eq!(
+            LineTable::Locations.line(
+                &[0x80 | 13 << 3, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f],
+                7,
+                0
+            ),
+            7
+        );
     }
 
     #[test]

@@ -17,20 +17,30 @@ pub(super) fn walk(is_fault: bool, words: &mut Words) {
 }
 
 /// What lies at these addresses, without the inner ones that belong to the toolkit's own libraries and, where the frames of Python
-/// stand for them, without those of the interpreter.
+/// stand for them, without those of the interpreter and of what started it.
 pub(super) fn describe(addresses: &[usize], has_python: bool) -> Vec<Frame> {
     let own = module_of(add_frame as *const () as usize);
-    let interpreter = has_python.then(python::module).flatten();
     let modules: Vec<_> = addresses.iter().map(|address| module_of(*address)).collect();
     let is_own = |module: &Option<Module>| module.as_ref().is_some_and(|it| it.is_of_toolkit(&own));
     let inner = modules.iter().take_while(|module| is_own(module)).count();
-    (addresses.iter().zip(modules).skip(inner))
-        .filter(|(_, module)| {
-            let base = module.as_ref().map(|module| module.base);
-            base.is_none() || base != interpreter
-        })
-        .map(|(address, module)| frame(*address, module))
-        .collect()
+    let mut frames: Vec<_> = addresses.iter().zip(modules).skip(inner).collect();
+    if let Some(interpreter) = python::module().filter(|_| has_python) {
+        let is_interpreter =
+            |module: &Option<Module>| module.as_ref().is_some_and(|it| it.base == interpreter);
+        let outer = frames.iter().rposition(|(_, module)| is_interpreter(module));
+        let outer = outer.map_or(frames.len(), |last| last + 1);
+        if frames.get(outer).is_some_and(|(_, module)| is_c_library(module)) {
+            frames.truncate(outer);
+        }
+        frames.retain(|(_, module)| !is_interpreter(module));
+    }
+    frames.into_iter().map(|(address, module)| frame(*address, module)).collect()
+}
+
+/// Whether it is the C library, which starts programs and threads.
+fn is_c_library(module: &Option<Module>) -> bool {
+    let name = module.as_ref().and_then(|module| Path::new(&module.path).file_name());
+    name.is_some_and(|name| name.to_string_lossy().starts_with("libc."))
 }
 
 /// A file that was loaded.

@@ -69,7 +69,10 @@ impl Interpreter {
         // SAFETY: the interpreter's own functions, with the signatures that all its versions have.
         let (version, thread_state) = unsafe {
             let version: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(version);
-            (CStr::from_ptr(version()).to_string_lossy().into_owned(), std::mem::transmute(thread_state))
+            (
+                CStr::from_ptr(version()).to_string_lossy().into_owned(),
+                std::mem::transmute(thread_state),
+            )
         };
         let layout = layout::of_version(&version)?;
         let types = [c"PyCode_Type", c"PyUnicode_Type", c"PyBytes_Type"];
@@ -140,7 +143,8 @@ impl Interpreter {
             return None;
         }
         let part = |offset: usize| word_of(&bytes, offset);
-        let first_line = (part(self.layout.first_line & !7) >> (self.layout.first_line % 8 * 8)) as u32;
+        let first_line =
+            (part(self.layout.first_line & !7) >> (self.layout.first_line % 8 * 8)) as u32;
         let lines = self.bytes(part(self.layout.lines)).unwrap_or_default();
         let line = self.layout.line_table.line(&lines, first_line, instruction);
         let name = self.text(part(self.layout.name)).unwrap_or_else(|| "?".into());
@@ -215,10 +219,12 @@ pub(super) fn walk(words: &mut Words) -> usize {
     taken
 }
 
-/// The frames that `walk` found, on the same thread and in the same call.
+/// The frames that `walk` found, on the same thread and in the same call, without those of the interpreter itself.
 pub(super) fn describe(words: &[usize]) -> Vec<Frame> {
     let Some(interpreter) = INTERPRETER.get() else { return Vec::new() };
+    let is_own = |frame: &Frame| matches!(frame, Frame::Python { file, .. } if &**file == "<shim>");
     (words.chunks_exact(WORDS))
         .filter_map(|frame| interpreter.describe(frame[0], frame[1], frame[2]))
+        .filter(|frame| !is_own(frame))
         .collect()
 }

@@ -18,7 +18,8 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             let Some(block) = blocks.at(start).filter(|block| block.end() < end) else { continue };
             let beyond = end - block.end();
             let mut facts: Vec<Fact> = vec![
-                format!("the block ends at {:#x}, the access {beyond} bytes later", block.end()).into(),
+                format!("the block ends at {:#x}, the access {beyond} bytes later", block.end())
+                    .into(),
             ];
             facts.extend(blocks.at(block.end()).map(|next| Fact {
                 text: format!("the next block is {}", describe_block(next)),

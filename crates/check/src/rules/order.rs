@@ -41,10 +41,13 @@ fn check_task(
         let (from, to) = (earlier.task.epoch.stream, touch.task.epoch.stream);
         let mut facts: Vec<Fact> =
             block_fact(state, shared_address(&earlier.access, &touch.access)).into_iter().collect();
-        facts.push(format!(
-            "missing: an order of stream {to} after task {} of stream {from}",
-            earlier.task.epoch.seq
-        ).into());
+        facts.push(
+            format!(
+                "missing: an order of stream {to} after task {} of stream {from}",
+                earlier.task.epoch.seq
+            )
+            .into(),
+        );
         findings.add("task", Finding {
             rule: RULE.id,
             severity: Severity::Error,
@@ -84,10 +87,13 @@ fn check_host(
         let from = earlier.task.epoch.stream;
         let mut facts: Vec<Fact> =
             block_fact(state, shared_address(&earlier.access, access)).into_iter().collect();
-        facts.push(format!(
-            "missing: a synchronize of stream {from} after its task {}",
-            earlier.task.epoch.seq
-        ).into());
+        facts.push(
+            format!(
+                "missing: a synchronize of stream {from} after its task {}",
+                earlier.task.epoch.seq
+            )
+            .into(),
+        );
         let text =
             format!("thread {}: {name} {}", entry.thread, describe_access(access.mode, start, end));
         findings.add("host", Finding {

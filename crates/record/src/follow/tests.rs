@@ -32,7 +32,9 @@ impl Growing {
     fn segment(&self, chain: u32, ordinal: u32, used: u32) -> usize {
         let mut file = self.0.borrow_mut();
         let offset = file.len();
-        file.extend_from_slice(&Segment { chain, ordinal, thread: u64::from(chain), used }.encode());
+        file.extend_from_slice(
+            &Segment { chain, ordinal, thread: u64::from(chain), used }.encode(),
+        );
         file.resize(offset + SEGMENT_BYTES, 0);
         offset
     }

@@ -142,7 +142,9 @@ impl RecordFile {
             if !self.has_reader() || since.elapsed() > MAX_WAIT {
                 self.is_alone.store(true, Ordering::Relaxed);
                 let path = self.path.display();
-                return log::warn!("nobody reads the record {path} any more: it grows from here on");
+                return log::warn!(
+                    "nobody reads the record {path} any more: it grows from here on"
+                );
             }
             std::thread::sleep(Duration::from_micros(200));
             let now = self.header.consumed();

@@ -108,7 +108,8 @@ impl EmptySegment {
         // SAFETY: nobody else has this segment. The magic, which makes it count, is stored last.
         unsafe {
             segment.base.add(4).copy_from_nonoverlapping(bytes[4..].as_ptr(), bytes.len() - 4);
-            AtomicU32::from_ptr(segment.base.cast()).store(SEGMENT_MAGIC.to_le(), Ordering::Release);
+            AtomicU32::from_ptr(segment.base.cast())
+                .store(SEGMENT_MAGIC.to_le(), Ordering::Release);
         }
         segment
     }
