@@ -12,6 +12,7 @@ use std::fs;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 mod support;
@@ -167,26 +168,29 @@ fn number(entry: &Entry<'_>) -> u64 {
 
 #[test]
 fn a_record_is_read_in_order_while_threads_write() {
-    const THREADS: u64 = 4;
-    const COUNT: u64 = 50_000;
     let folder = Folder::new("follow");
     let spine = Spine::default();
     let recorder = Recorder::create(&folder.settings("")).unwrap();
     spine.subscribe(Arc::new(recorder), &Recorder::KINDS).unwrap();
     let mut follower = Follower::open(&folder.0.join("run.cairn")).unwrap();
-    let counter = Mutex::new(0);
-    let (mut next, mut while_written) = (0, 0);
+    let (counter, has_read_enough) = (Mutex::new(0), AtomicBool::new(false));
+    let mut next = 0;
     std::thread::scope(|scope| {
-        let emit = || emit_numbers(&spine, &counter, COUNT);
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(emit)).collect();
-        while threads.iter().any(|thread| !thread.is_finished()) {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !has_read_enough.load(Ordering::Relaxed) {
+                    emit_numbers(&spine, &counter, 1000);
+                }
+            });
+        }
+        while next < 100_000 {
             follower.poll(now_ns()).unwrap();
             while let Some(entry) = follower.next_entry() {
                 assert_eq!(number(&entry), next);
                 next += 1;
             }
-            while_written = next;
         }
+        has_read_enough.store(true, Ordering::Relaxed);
     });
     follower.finish().unwrap();
     while let Some(entry) = follower.next_entry() {
@@ -195,8 +199,7 @@ fn a_record_is_read_in_order_while_threads_write() {
     }
     follower.finish().unwrap();
     assert_eq!(follower.damage(), []);
-    assert_eq!(next, THREADS * COUNT);
-    assert!(while_written > 0, "all was read after the end");
+    assert_eq!(next, *counter.lock().unwrap());
 }
 
 #[test]
@@ -243,7 +246,8 @@ fn threads_wait_for_a_reader_that_is_behind_while_it_lives() {
 #[test]
 fn a_record_that_could_not_grow_says_so() {
     let folder = Folder::new("cut");
-    let spine = Spine::default();
+    // It lasts as long as the process, as everywhere: its descriptor is not its own to close any more.
+    let spine = Box::leak(Box::new(Spine::default()));
     let path = folder.0.join("run.cairn");
     let recorder = Recorder::create(&folder.settings("")).unwrap();
     spine.subscribe(Arc::new(recorder), &Recorder::KINDS).unwrap();
@@ -254,7 +258,7 @@ fn a_record_that_could_not_grow_says_so() {
     fs::rename(&path, &kept).unwrap();
     fs::write(&path, "another").unwrap();
     close_descriptors_of(&kept);
-    emit_numbers(&spine, &Mutex::new(0), 1_000_000);
+    emit_numbers(spine, &Mutex::new(0), 1_000_000);
     let mut reader = Reader::open(&kept).unwrap();
     assert!(reader.is_cut_short());
     assert!(reader.by_ref().count() > 10_000);

@@ -2,6 +2,7 @@
 //! whatever becomes of the process.
 
 use crate::sync::Arc;
+use cairn_record::encode::Output;
 use cairn_record::layout::*;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::fs::File;
@@ -140,9 +141,20 @@ impl SegmentWriter {
         self.used += bytes.len();
     }
 
-    /// The last `bytes` that were written are not wanted.
-    pub fn take_back(&mut self, bytes: usize) {
-        self.used -= bytes;
+    /// Goes back to a length that it had: what was written since is not wanted.
+    pub fn truncate(&mut self, used: usize) {
+        self.used = self.used.min(used);
+    }
+
+    /// Bytes that were written.
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Takes bytes as they are made; what does not fit goes to `rest`.
+    #[inline]
+    pub fn output<'a>(&'a mut self, rest: &'a mut Vec<u8>) -> SegmentOutput<'a> {
+        SegmentOutput { segment: self, rest }
     }
 
     /// Makes what was written count; the entry is made.
@@ -154,5 +166,46 @@ impl SegmentWriter {
     fn state(&self) -> &AtomicU32 {
         // SAFETY: four bytes of the header, aligned, inside of the mapping; others only read them.
         unsafe { AtomicU32::from_ptr(self.base.add(USED_OFFSET).cast()) }
+    }
+}
+
+/// Where an entry is encoded to: a segment, and what does not fit into it.
+pub struct SegmentOutput<'a> {
+    segment: &'a mut SegmentWriter,
+    rest: &'a mut Vec<u8>,
+}
+
+impl Output for SegmentOutput<'_> {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        let used = self.segment.used;
+        if used < PAYLOAD_BYTES {
+            // SAFETY: inside of the segment, which this thread alone writes.
+            unsafe { self.segment.base.add(SEGMENT_HEADER_BYTES + used).write(byte) };
+            self.segment.used = used + 1;
+        } else {
+            self.rest.push(byte);
+        }
+    }
+
+    #[inline]
+    fn low_bytes(&mut self, number: u64, count: usize) {
+        let used = self.segment.used;
+        if used + 8 <= PAYLOAD_BYTES {
+            // SAFETY: as above. Bytes beyond those that count are written later.
+            unsafe {
+                let to = self.segment.base.add(SEGMENT_HEADER_BYTES + used);
+                to.cast::<[u8; 8]>().write(number.to_le_bytes());
+            }
+            self.segment.used = used + count;
+        } else {
+            self.bytes(&number.to_le_bytes()[..count]);
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (first, rest) = bytes.split_at(bytes.len().min(self.segment.room()));
+        self.segment.write(first);
+        self.rest.extend_from_slice(rest);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::file::{RecordFile, RecordSettings};
-use super::mapped::SegmentWriter;
+use super::mapped::{SegmentOutput, SegmentWriter};
 use super::site::Site;
 use super::{Access, Kind, Sink, Stamp, stack};
 use crate::error::Result;
@@ -13,6 +13,7 @@ use cairn_record::entry::{self, Happening, TaskKind};
 use cairn_record::layout::Segment;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// With less room than this in its segment a thread looks whether it has to wait for a reader.
@@ -36,7 +37,8 @@ struct ThreadLog {
     thread: u64,
     segment: Option<SegmentWriter>,
     encoder: Encoder,
-    bytes: Vec<u8>,
+    /// What did not fit into the segment.
+    rest: Vec<u8>,
     accesses: Vec<Access>,
 }
 
@@ -61,13 +63,18 @@ impl Recorder {
 
     /// Encodes the stacks up to a number that nobody has written yet.
     #[cold]
-    fn encode_stacks(&self, log: &mut ThreadLog, stamp: &Stamp, last: u32) {
+    fn encode_stacks(
+        &self,
+        stamp: &Stamp,
+        last: u32,
+        encoder: &mut Encoder,
+        out: &mut SegmentOutput<'_>,
+    ) {
         let first = self.written_stacks.fetch_max(last, Ordering::AcqRel) + 1;
         for number in first..=last {
             let frames = stack::frames(number);
             let what = Happening::Stack { number, frames: Cow::Borrowed(&frames) };
-            let nowhere = entry::Site::default();
-            log.encoder.encode_parts(stamp.time_ns(), &nowhere, &what, &mut log.bytes);
+            encoder.encode_parts(stamp.time_ns(), &entry::Site::default(), &what, out);
         }
     }
 
@@ -81,7 +88,7 @@ impl Recorder {
             thread: stamp.thread(),
             segment: None,
             encoder: Encoder::default(),
-            bytes: Vec::new(),
+            rest: Vec::new(),
             accesses: Vec::new(),
         })));
         LOG.set(Some(log));
@@ -102,23 +109,26 @@ impl Sink for Recorder {
         }
         let log = &mut *log;
         let call = stamp.site();
+        log.accesses.clear();
+        if let Event::Submit { task, .. } = event {
+            task.each_access(&mut |access| log.accesses.push(access));
+        }
         if !log.begin(&self.file) {
             return;
         }
-        log.bytes.clear();
+        let Some(segment) = &mut log.segment else { return };
+        let before = segment.used();
+        let mut out = segment.output(&mut log.rest);
         if call.stack > self.written_stacks.load(Ordering::Acquire) {
-            self.encode_stacks(log, stamp, call.stack);
+            self.encode_stacks(stamp, call.stack, &mut log.encoder, &mut out);
         }
-        let mut accesses = std::mem::take(&mut log.accesses);
-        accesses.clear();
-        if let Event::Submit { task, .. } = event {
-            task.each_access(&mut |access| accesses.push(access));
+        // It borrows or is a constant, all of it: there is nothing to drop.
+        let what = ManuallyDrop::new(happening(event, &log.accesses));
+        log.encoder.encode_parts(stamp.time_ns(), &site(call), &what, &mut out);
+        match log.rest.is_empty() {
+            true => segment.publish(),
+            false => log.append_rest(&self.file, before),
         }
-        let what = happening(event, &accesses);
-        log.encoder.encode_parts(stamp.time_ns(), &site(call), &what, &mut log.bytes);
-        drop(what);
-        log.accesses = accesses;
-        log.append(&self.file);
     }
 
     fn flush(&self) {
@@ -159,42 +169,31 @@ impl ThreadLog {
         self.segment.is_some()
     }
 
-    /// Appends what was encoded to the chain.
-    fn append(&mut self, file: &RecordFile) {
-        if let Some(segment) = &mut self.segment
-            && self.bytes.len() <= segment.room()
-        {
-            segment.write(&self.bytes);
-            return segment.publish();
-        }
-        self.append_across(file);
-    }
-
-    /// It goes on in further segments. The first one counts last, so that no part of an entry ever does.
+    /// An entry goes on in further segments. The first one, which had `before` bytes, counts last, so that no part of an entry
+    /// ever does.
     #[cold]
-    fn append_across(&mut self, file: &RecordFile) {
-        let bytes = std::mem::take(&mut self.bytes);
+    fn append_rest(&mut self, file: &RecordFile, before: usize) {
+        let bytes = std::mem::take(&mut self.rest);
+        let mut written: Vec<SegmentWriter> = self.segment.take().into_iter().collect();
         let mut rest = &bytes[..];
-        let first_part = self.segment.as_ref().map_or(0, SegmentWriter::room);
-        let mut written: Vec<SegmentWriter> = Vec::new();
         while !rest.is_empty() {
-            let taken = self.segment.take();
-            let Some(mut segment) = taken.or_else(|| self.new_segment(file, false)) else {
+            let Some(mut segment) = self.new_segment(file, false) else {
                 // The record has ended, and this entry is not in it.
                 if let Some(first) = written.first_mut() {
-                    first.take_back(first_part);
+                    first.truncate(before);
                     first.publish();
                 }
                 return;
             };
-            let part = rest.len().min(segment.room());
-            segment.write(&rest[..part]);
-            rest = &rest[part..];
+            let (part, later) = rest.split_at(rest.len().min(segment.room()));
+            segment.write(part);
+            rest = later;
             written.push(segment);
         }
         written.iter().rev().for_each(SegmentWriter::publish);
         self.segment = written.pop();
-        self.bytes = bytes;
+        self.rest = bytes;
+        self.rest.clear();
     }
 }
 
