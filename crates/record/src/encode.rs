@@ -252,6 +252,19 @@ impl Encoder {
                 frames.iter().for_each(|frame| self.frame(frame, out.direct()));
             }
             Happening::Exit => {}
+            Happening::Prepared { stream, seq, prepared_ns, accesses } => {
+                put_task(out, *stream, *seq);
+                put_signed(out, self.time_ns.wrapping_sub(*prepared_ns) as i64);
+                put(out, u64::from(*accesses));
+            }
+            Happening::WrongBlock { object, block, fault } => {
+                put(out, *object as u64);
+                put(out, *block as u64);
+                match fault {
+                    BlockFault::FreedBefore => out.byte(0),
+                    BlockFault::OfAnother(other) => put_numbers(out, 1, &[*other as u64]),
+                }
+            }
             Happening::WrongFree { address, reason } => {
                 self.address(*address, out);
                 put_text(out.direct(), reason);
@@ -417,5 +430,7 @@ fn tag(happening: &Happening<'_>) -> u8 {
         Happening::Stack { .. } => 23,
         Happening::Exit => 24,
         Happening::WrongFree { .. } => 25,
+        Happening::Prepared { .. } => 26,
+        Happening::WrongBlock { .. } => 27,
     }
 }

@@ -1,6 +1,7 @@
 //! The rules, a file each. A rule is a function from (state, moment) to findings.
 
 mod block_overrun;
+mod freed_on_another_stream;
 mod freed_while_pending;
 mod host_touch;
 mod late_registration;
@@ -10,8 +11,10 @@ mod order;
 mod output_lifetime;
 mod overlapping_blocks;
 mod pool_on_two_streams;
+mod reused_before_use;
 mod uninitialised;
 mod use_after_free;
+mod wrong_block;
 mod wrong_free;
 
 use crate::blocks::Block;
@@ -65,16 +68,19 @@ pub struct Rule {
 }
 
 /// Every rule.
-pub const ALL: [Rule; 14] = [
+pub const ALL: [Rule; 17] = [
     order::RULE,
     pool_on_two_streams::RULE,
     model_on_two_streams::RULE,
     freed_while_pending::RULE,
     freed_while_pending::POOL_RULE,
+    freed_on_another_stream::RULE,
     late_registration::RULE,
     output_lifetime::RULE,
     use_after_free::RULE,
+    reused_before_use::RULE,
     wrong_free::RULE,
+    wrong_block::RULE,
     block_overrun::RULE,
     overlapping_blocks::RULE,
     host_touch::RULE,

@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::file::{RecordFile, RecordSettings};
 use super::mapped::{SegmentOutput, SegmentWriter};
-use super::site::Site;
+use super::site::{Preparation, Site};
 use super::{Access, Kind, Sink, Stamp, stack};
 use crate::error::Result;
 use crate::memory::purpose::Owner;
@@ -121,6 +121,12 @@ impl Sink for Recorder {
         let mut out = segment.output(&mut log.rest);
         if call.stack > self.written_stacks.load(Ordering::Acquire) {
             self.encode_stacks(stamp, call.stack, &mut log.encoder, &mut out);
+        }
+        if let Event::Submit { stream, seq, .. } = *event
+            && let Some(Preparation { prepared_ns, accesses }) = call.preparation
+        {
+            let what = Happening::Prepared { stream, seq, prepared_ns, accesses };
+            log.encoder.encode_parts(stamp.time_ns(), &site(call), &what, &mut out);
         }
         // It borrows or is a constant, all of it: there is nothing to drop.
         let what = ManuallyDrop::new(happening(event, &log.accesses));
@@ -279,6 +285,9 @@ fn happening<'a>(event: &Event<'a>, accesses: &'a [Access]) -> Happening<'a> {
         Event::HostFault { address, writes } => Happening::HostFault { address, writes },
         Event::WrongFree { address, reason } => {
             Happening::WrongFree { address, reason: Cow::Borrowed(reason) }
+        }
+        Event::WrongBlock { object, block, fault } => {
+            Happening::WrongBlock { object, block, fault }
         }
     }
 }
