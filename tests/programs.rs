@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, checks, commands, headers, ids, operators, program, records, shell, structure, symbols,
+    abi, checker, checks, commands, headers, ids, operators, program, records, shell, structure,
+    symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -118,6 +119,14 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
             checks::has_no_findings(toolkit, &source)
         });
     }
+    trials.add("checker::options", checker::options);
+    trials.add("checker::of_a_record", checker::of_a_record);
+    trials.add("checker::while_it_runs", checker::while_it_runs);
+    trials.add("checker::short_records", checker::short_records);
+    trials.add("checker::killed", checker::killed);
+    trials.add("checker::children", checker::children);
+    trials.add("checker::closed_descriptors", checker::closed_descriptors);
+    trials.add("checker::full", checker::full);
     for list in symbols::lists(root)? {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
         trials.add(&name, move |toolkit| symbols::resolves(toolkit, &list));

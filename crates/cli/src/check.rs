@@ -62,7 +62,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             let session = Session::new(folder.0.join("run.cairn"));
             let variables = [
                 ("CAIRN_MEMORY", protected_memory()),
-                ("CAIRN_RECORD_BACKLOG", live::BACKLOG.into()),
+                (
+                    "CAIRN_RECORD_BACKLOG",
+                    std::env::var("CAIRN_RECORD_BACKLOG").unwrap_or(live::BACKLOG.into()),
+                ),
             ];
             let (program, stacks) = (&arguments.program, arguments.stacks);
             let mut run = match RecordedRun::start(program, &session, stacks, &variables)? {

@@ -64,7 +64,9 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
     let contexts = state.contexts.values().map(|site| ("context", site));
     let lost = state.lost_handles.iter().map(|(what, site)| (*what, site));
     for (what, site) in streams.chain(contexts).chain(lost) {
-        if site.entry.starts_with("aclrtCreate") {
+        // A context brings a stream of its own.
+        let made_by = if what == "stream" { "aclrtCreateStream" } else { "aclrtCreateContext" };
+        if site.entry.starts_with(made_by) {
             add(what, site, 0, 0);
         }
     }
