@@ -112,6 +112,7 @@ TOUCHES = {
     "a store by ctypes": ("ctypes.memset(memory, 1, 16)", "stores to"),
     "a load by ctypes": ("ctypes.string_at(memory, 16)", "loads from"),
     "a store through a buffer": ("(ctypes.c_char * 16).from_address(memory)[3] = b'x'", "stores to"),
+    "a store by numpy": ("import numpy; numpy.frombuffer((ctypes.c_char * 16).from_address(memory), 'u1')[3:] = 1", "stores to"),
     "a load through a view": ("bytes(memoryview((ctypes.c_char * 16).from_address(memory)))", "loads from"),
 }
 
@@ -124,8 +125,8 @@ def test_a_touch_of_device_memory_names_the_line(tmp_path, what, stacks):
     assert done.returncode == 1, "the finding decides, not the signal"
     (finding,) = findings
     assert finding["rule"] == "host-touch" and verb in finding["title"], done.stderr
-    frames = finding["places"][0]["stack"]
-    assert frames[:2] == ["touch (script.py:6)", "<module> (script.py:8)"], frames
+    frames = [frame for frame in finding["places"][0]["stack"] if "script.py" in frame]
+    assert frames == ["touch (script.py:6)", "<module> (script.py:8)"], finding
     assert "for: user" in finding["facts"][0]["text"]
     assert finding["facts"][0]["stack"] == (["<module> (script.py:3)"] if stacks else [])
 

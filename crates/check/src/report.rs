@@ -5,6 +5,9 @@ use cairn_record::Site;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
+/// How many frames of a stack the text shows.
+const MAX_FRAMES: usize = 16;
+
 /// Turns a site into lines below its place: the call, and the frames of its stack where one was taken.
 pub trait Stacks {
     /// The frames of a stack, innermost first; none for number 0.
@@ -83,8 +86,12 @@ fn write_place(out: &mut String, number: usize, place: &Place, stacks: &dyn Stac
 }
 
 fn write_stack(out: &mut String, site: &Site, stacks: &dyn Stacks) {
-    for frame in stacks.frames(site.stack) {
+    let frames = stacks.frames(site.stack);
+    for frame in frames.iter().take(MAX_FRAMES) {
         let _ = writeln!(out, "        {frame}");
+    }
+    if frames.len() > MAX_FRAMES {
+        let _ = writeln!(out, "        and {} more", frames.len() - MAX_FRAMES);
     }
 }
 
