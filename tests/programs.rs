@@ -100,13 +100,24 @@ impl ToolkitTrials {
     }
 }
 
+/// Programs of the suite that run under `cairn check` also when not everything does.
+const CHECKED: [&str; 0] = [];
+
 fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
+    let is_deep = std::env::var("CAIRN_TESTS").is_ok_and(|value| value == "deep");
     let mut trials = ToolkitTrials { toolkit, trials: Vec::new() };
     for program in program::all(root)? {
         for index in 0..program.environments.len() {
             let name = program.trial(&program.environments[index]);
             let program = program.clone();
-            trials.add(&name, move |toolkit| program.test(toolkit, index));
+            trials.add(&name, {
+                let program = program.clone();
+                move |toolkit| program.test(toolkit, index)
+            });
+            if program.is_checked && (is_deep || program.is_example || CHECKED.contains(&&*name)) {
+                trials
+                    .add(&format!("checked::{name}"), move |toolkit| program.check(toolkit, index));
+            }
         }
     }
     for source in checks::all(root)? {
