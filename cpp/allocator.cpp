@@ -6,6 +6,11 @@
 
 namespace cairn {
 
+/** Which allocator a block goes back to. */
+struct BlockAllocator {
+    static const ge::Allocator &of(const ge::MemBlock &block) { return block.allocator_; }
+};
+
 static bool alloc(void *object, size_t bytes, void **block, const CairnCallContext *call_context)
 {
     return call_user(call_context, [&] { *block = static_cast<ge::Allocator *>(object)->Malloc(bytes); });
@@ -21,11 +26,12 @@ static bool address(void *block, void **address, const CairnCallContext *call_co
     return call_user(call_context, [&] { *address = static_cast<ge::MemBlock *>(block)->GetAddr(); });
 }
 
-static void block_info(const void *block, size_t *bytes, size_t *reference_count)
+static void block_info(const void *block, size_t *bytes, size_t *reference_count, const void **allocator)
 {
     const auto *mem_block = static_cast<const ge::MemBlock *>(block);
     *bytes = mem_block->GetSize();
     *reference_count = mem_block->GetCount();
+    *allocator = &BlockAllocator::of(*mem_block);
 }
 
 static bool free_block(void *, void *block, const CairnCallContext *call_context)

@@ -399,7 +399,7 @@ typedef struct CairnAllocator {
     bool (*advise)(void *object, size_t bytes, void *address_hint, void **block, const CairnCallContext *call_context);
     bool (*address)(void *block, void **address, const CairnCallContext *call_context);
     // What a block reports: its bytes, and its reference count.
-    void (*block_info)(const void *block, size_t *bytes, size_t *reference_count);
+    void (*block_info)(const void *block, size_t *bytes, size_t *reference_count, const void **allocator);
     bool (*free)(void *object, void *block, const CairnCallContext *call_context);
     void (*drop)(void *owner);
 } CairnAllocator;

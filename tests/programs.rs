@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, checks, commands, headers, ids, operators, program, records, shell, structure, symbols,
+    abi, checker, checks, commands, headers, ids, operators, program, records, shell, structure,
+    symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -99,13 +100,24 @@ impl ToolkitTrials {
     }
 }
 
+/// Programs of the suite that run under `cairn check` also when not everything does.
+const CHECKED: [&str; 0] = [];
+
 fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
+    let is_deep = std::env::var("CAIRN_TESTS").is_ok_and(|value| value == "deep");
     let mut trials = ToolkitTrials { toolkit, trials: Vec::new() };
     for program in program::all(root)? {
         for index in 0..program.environments.len() {
             let name = program.trial(&program.environments[index]);
             let program = program.clone();
-            trials.add(&name, move |toolkit| program.test(toolkit, index));
+            trials.add(&name, {
+                let program = program.clone();
+                move |toolkit| program.test(toolkit, index)
+            });
+            if program.is_checked && (is_deep || program.is_example || CHECKED.contains(&&*name)) {
+                trials
+                    .add(&format!("checked::{name}"), move |toolkit| program.check(toolkit, index));
+            }
         }
     }
     for source in checks::all(root)? {
@@ -118,6 +130,14 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
             checks::has_no_findings(toolkit, &source)
         });
     }
+    trials.add("checker::options", checker::options);
+    trials.add("checker::of_a_record", checker::of_a_record);
+    trials.add("checker::while_it_runs", checker::while_it_runs);
+    trials.add("checker::short_records", checker::short_records);
+    trials.add("checker::killed", checker::killed);
+    trials.add("checker::children", checker::children);
+    trials.add("checker::closed_descriptors", checker::closed_descriptors);
+    trials.add("checker::full", checker::full);
     for list in symbols::lists(root)? {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
         trials.add(&name, move |toolkit| symbols::resolves(toolkit, &list));

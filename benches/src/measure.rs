@@ -68,6 +68,12 @@ impl Report {
         }));
     }
 
+    /// A figure that is no time, such as bytes.
+    pub fn number(&mut self, name: &str, value: f64, unit: &str) {
+        println!("{name:<46} {value:>12.1} {unit}");
+        self.rows.push(json!({"name": name, "value": value, "unit": unit}));
+    }
+
     /// Writes the figures.
     pub fn write(&self, path: &std::path::Path) -> std::io::Result<()> {
         if let Some(folder) = path.parent() {

@@ -2,6 +2,7 @@
 
 use crate::acl::Acl;
 use crate::measure::{Figure, Report, time_batches};
+use cairn_check::{Checker, Tool};
 use cairn_record::Reader;
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::record::event::MemoryKind;
@@ -60,13 +61,28 @@ fn sink(report: &mut Report, path: &Path) {
         path: path.to_string_lossy().into_owned(),
         session: String::new(),
         stacks: false,
+        backlog: 0,
     };
     let recorder = Recorder::create(&settings).expect("the record can be written");
     spine.subscribe(Arc::new(recorder), &Recorder::KINDS).expect("a sink");
     let on = time_batches(BATCHES, 2 * OPERATIONS, || (), allocate_and_free);
     report.single("an event, recorded", on, GOAL);
     let (entries, bytes) = entries_and_bytes(path);
-    println!("  {:.1} bytes an event", bytes as f64 / entries as f64);
+    report.number("bytes of such an event", bytes as f64 / entries as f64, "bytes");
+    read(report, path, entries);
+}
+
+/// A record that exists: read, and checked.
+fn read(report: &mut Report, path: &Path, entries: usize) {
+    let open = || Reader::open(path).expect("a record");
+    let read = time_batches(5, entries, || (), || assert_eq!(open().count(), entries));
+    report.single("an entry, read", read, "-");
+    let check = || {
+        let mut checker = Checker::new(&Tool::DEFAULT);
+        open().for_each(|entry| checker.entry(&entry));
+        assert_eq!(checker.findings().list().len(), 0);
+    };
+    report.single("an entry, read and checked", time_batches(5, entries, || (), check), "-");
 }
 
 /// Programs on the C API, one process each: not recorded, recorded, recorded with stacks.
@@ -94,12 +110,26 @@ fn door(report: &mut Report, toolkit: &Path, folder: &Path) {
         report.single(&format!("the same, {name}"), on, "5 % of a model");
         let (entries, bytes) = written.expect("it was recorded");
         let events = entries as f64 / (BATCHES * OPERATIONS) as f64;
-        println!(
-            "  {events:.1} events each: {:.0} ns and {:.1} bytes an event",
-            (on.best - off.best) / events,
-            bytes as f64 / entries as f64
-        );
+        report.number("  events of each", events, "");
+        report.number("  time of an event", (on.best - off.best) / events, "ns");
+        report.number("  bytes of an event", bytes as f64 / entries as f64, "bytes");
     }
+    let checked = checked(&this, toolkit);
+    report.compare("the same, checked while it runs", checked, "off", off, "at most 10x");
+}
+
+/// The same program under the checker.
+fn checked(this: &Path, toolkit: &Path) -> Figure {
+    let mut command = Command::new(toolkit.join("bin/cairn"));
+    command.args(["check", "--"]).arg(this).arg("record-child");
+    command.env("CAIRN_TOOLKIT", toolkit).env("CAIRN_BENCH_LONG", "1");
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let numbers: Vec<f64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    let [best, median] = numbers[..] else {
+        panic!("{text}{}", String::from_utf8_lossy(&output.stderr))
+    };
+    Figure { best, median }
 }
 
 /// What each of the processes does; prints nanoseconds of the best batch and of the one in the middle.
@@ -110,8 +140,11 @@ pub fn child() {
     // SAFETY: calls as the headers declare them.
     let codes = unsafe { [(acl.set_device)(0), (acl.create_stream)(&mut stream)] };
     assert_eq!(codes, [0, 0]);
+    // Long enough for the checker to fall behind, if it does.
+    let batches =
+        if std::env::var_os("CAIRN_BENCH_LONG").is_some() { 20 * BATCHES } else { BATCHES };
     let figure = time_batches(
-        BATCHES,
+        batches,
         OPERATIONS,
         || (),
         || {

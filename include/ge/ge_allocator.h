@@ -12,6 +12,10 @@
 #include <cstddef>
 #include <memory>
 
+namespace cairn {
+struct BlockAllocator;
+}
+
 namespace ge {
 
 class MemBlock;
@@ -73,6 +77,7 @@ public:
     }
 
 private:
+    friend struct cairn::BlockAllocator;
     Allocator &allocator_;
     void *addr_;
     size_t count_;

@@ -1,18 +1,12 @@
 /* A memset goes on beyond the end of a block of a memory pool, into the next block. */
-#include "program.h"
-#include <acl/acl_rt_memory_soma.h>
+#include "mem_pool.h"
 
 int main(void)
 {
     begin();
     aclrtStream stream = new_stream();
-    aclrtMemPool pool;
-    aclrtMemPoolProps props = {.allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
-                               .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
-    MUST(aclrtMemPoolCreate(&pool, &props));
-    void *block, *next;
-    MUST(aclrtMemPoolMallocAsync(&block, 4096, pool, stream));
-    MUST(aclrtMemPoolMallocAsync(&next, 4096, pool, stream));
+    aclrtMemPool pool = new_pool();
+    void *block = pool_block(pool, 4096, stream), *next = pool_block(pool, 4096, stream);
 #ifdef RIGHT
     size_t bytes = 4096;
 #else

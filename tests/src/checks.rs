@@ -5,11 +5,14 @@
 use std::{
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::{
+    models,
     run::run,
     toolkit::{Toolkit, limit},
 };
@@ -64,18 +67,18 @@ fn check(toolkit: &Toolkit, source: &Path, right: bool) -> Result<String> {
     let is_cpp = source.extension().is_some_and(|ending| ending == "cc");
     fs::create_dir_all(&toolkit.scratch)?;
     let program = toolkit.scratch.join(format!("check-{stem}{suffix}"));
-    let mut command = toolkit.bare(if is_cpp { "g++" } else { "gcc" });
-    command.args(["-Wall", "-Wextra", "-Werror", "-O0"]);
-    command.arg("-I").arg(toolkit.include());
-    command.arg("-I").arg(toolkit.dir.join("opp/built-in/op_graph/inc"));
+    let mut command = compiler(toolkit, is_cpp);
+    if is_cpp {
+        command.arg("-include").arg(precompiled(toolkit)?);
+    }
     if right {
         command.arg("-DRIGHT");
     }
     command.arg(source).arg("-o").arg(&program).arg("-L").arg(toolkit.lib64());
     if is_cpp {
-        command.args(["-std=c++17", "-lge_runner", "-lgraph"]);
+        command.args(["-lge_runner", "-lgraph"]);
     }
-    command.args(["-lascendcl", "-pthread"]);
+    command.arg("-lascendcl");
     run(&mut command, &program.with_extension("compile"), limit())?.expect(0)?;
 
     let report = program.with_extension("report");
@@ -85,8 +88,42 @@ fn check(toolkit: &Toolkit, source: &Path, right: bool) -> Result<String> {
         command.arg("--tool").arg(tools);
     }
     command.arg("--").arg(&program);
+    command.env(models::VARIABLE, models::folder(&toolkit.scratch)?);
     let output = run(&mut command, &report, limit())?.expect(0)?;
     Ok(without_numbers(&output))
+}
+
+/// The compiler with what all programs need.
+fn compiler(toolkit: &Toolkit, is_cpp: bool) -> Command {
+    let mut command = toolkit.bare(if is_cpp { "g++" } else { "gcc" });
+    command.args(["-Wall", "-Wextra", "-Werror", "-O0", "-g", "-pthread", "-Winvalid-pch"]);
+    if is_cpp {
+        command.arg("-std=c++17");
+    }
+    command.arg("-I").arg(toolkit.include());
+    command.arg("-I").arg(toolkit.dir.join("opp/built-in/op_graph/inc"));
+    command
+}
+
+/// The headers that all programs of C++ include, compiled once: they take most of the time.
+fn precompiled(toolkit: &Toolkit) -> Result<PathBuf> {
+    static HEADER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let compile = || -> Result<PathBuf> {
+        fs::create_dir_all(&toolkit.scratch)?;
+        let header = toolkit.scratch.join("check_headers.h");
+        let names = ["ge/ge_api.h", "array_ops.h", "elewise_calculation_ops.h"];
+        fs::write(&header, names.map(|name| format!("#include \"{name}\"\n")).concat())?;
+        let mut command = compiler(toolkit, true);
+        command
+            .args(["-x", "c++-header"])
+            .arg(&header)
+            .arg("-o")
+            .arg(header.with_extension("h.gch"));
+        run(&mut command, &header.with_extension("compile"), limit())?.expect(0)?;
+        Ok(header)
+    };
+    let header = HEADER.get_or_init(|| compile().map_err(|error| format!("{error:#}")));
+    header.clone().map_err(|text| anyhow!("the headers do not compile: {text}"))
 }
 
 /// The tools that the first line names.
@@ -96,9 +133,13 @@ fn tools(source: &Path) -> Result<Option<String>> {
     Ok(first.strip_prefix("// tools: ").map(str::to_owned))
 }
 
-/// The lines of a report, addresses and numbers of threads left out; what the program itself prints too.
+/// The lines of a report, addresses and numbers of threads left out; what the program itself prints too, and frames of a stack that
+/// are not the program's.
 fn without_numbers(output: &str) -> String {
-    let lines = output.lines().filter(|line| !line.starts_with("aclop"));
+    let is_foreign_frame = |line: &str| {
+        line.starts_with("        ") && !line.contains(".c:") && !line.contains(".cc:")
+    };
+    let lines = output.lines().filter(|line| !line.starts_with("aclop") && !is_foreign_frame(line));
     lines.map(|line| without_threads(&without_addresses(line)) + "\n").collect()
 }
 

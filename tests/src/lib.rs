@@ -1,6 +1,7 @@
 //! What the program tests share.
 
 pub mod abi;
+pub mod checker;
 pub mod checks;
 pub mod commands;
 pub mod headers;

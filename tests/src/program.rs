@@ -11,11 +11,14 @@
 //! // nolink              without -lascendcl
 //! // cxx                 compile a .c file as C++
 //! // strings: both       compile and run it under either string ABI
+//! // breaks: RULE RULE   rules of `cairn check` that it breaks on purpose
+//! // unchecked: WHY      it cannot run under `cairn check`
 //! ```
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -23,6 +26,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::{
     models,
@@ -43,7 +47,11 @@ pub struct Program {
     linked: bool,
     cxx: bool,
     strings: Strings,
-    is_example: bool,
+    /// It is for users to read.
+    pub is_example: bool,
+    breaks: Vec<String>,
+    /// It can run under `cairn check`.
+    pub is_checked: bool,
     built: OnceLock<Result<PathBuf, String>>,
 }
 
@@ -108,6 +116,7 @@ impl Program {
             environments: self.environments.clone(),
             source: self.source.clone(),
             links: self.links.clone(),
+            breaks: self.breaks.clone(),
             strings,
             built: OnceLock::new(),
             ..self
@@ -149,6 +158,8 @@ impl Program {
             linked: true,
             strings: Strings::CompilerDefault,
             is_example: false,
+            breaks: Vec::new(),
+            is_checked: true,
             built: OnceLock::new(),
         }
     }
@@ -166,6 +177,8 @@ impl Program {
             }
             "exit" => self.exit = value.trim().parse()?,
             "links" => self.links.extend(words.map(str::to_owned)),
+            "breaks" => self.breaks.extend(words.map(str::to_owned)),
+            "unchecked" => self.is_checked = false,
             "nolink" => self.linked = false,
             "cxx" => self.cxx = true,
             "strings" if value.trim() == "both" => self.strings = Strings::Both,
@@ -230,13 +243,48 @@ impl Program {
     /// Compiles the program if that was not done, runs it in one of its environments and checks its status and output.
     pub fn test(&self, toolkit: &Toolkit, run_index: usize) -> Result<()> {
         let program = self.build(toolkit)?;
-        let mut command = toolkit.clean(&program);
+        let log = program.with_extension(format!("{run_index}.log"));
+        self.run(toolkit, toolkit.clean(&program), run_index, &log)
+    }
+
+    /// The same under `cairn check`, and so with device memory that the program itself cannot touch: it breaks no rules but those
+    /// that it says it breaks. What users read leaks nothing, either.
+    pub fn check(&self, toolkit: &Toolkit, run_index: usize) -> Result<()> {
+        let program = self.build(toolkit)?;
+        let findings = program.with_extension(format!("{run_index}.json"));
+        let _ = fs::remove_file(&findings);
+        let mut command = toolkit.bare(toolkit.dir.join("bin/cairn"));
+        command.args(["check", "--error-exitcode", "0", "--stacks", "--json"]).arg(&findings);
+        if self.is_example {
+            command.arg("--tool=contract,order,memory,leak");
+        }
+        command.arg("--").arg(&program);
+        let log = program.with_extension(format!("{run_index}.check.log"));
+        self.run(toolkit, command, run_index, &log)?;
+        let found: Value = serde_json::from_str(&fs::read_to_string(&findings)?)?;
+        for process in found.as_array().into_iter().flatten() {
+            ensure!(process["incomplete"] == false, "{process:#}");
+            for finding in process["findings"].as_array().into_iter().flatten() {
+                let is_expected = self.breaks.iter().any(|rule| finding["rule"] == rule.as_str());
+                ensure!(finding["severity"] == "note" || is_expected, "{finding:#}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a command that is the program, or runs it, in one of its environments.
+    fn run(
+        &self,
+        toolkit: &Toolkit,
+        mut command: Command,
+        run_index: usize,
+        log: &Path,
+    ) -> Result<()> {
         command.current_dir(&toolkit.scratch);
         command.env("CAIRN_HOST_MEMORY", unique_memory_limit());
         command.env(models::VARIABLE, models::folder(&toolkit.scratch)?);
         command.envs(self.environments[run_index].iter().cloned());
-        let log = program.with_extension(format!("{run_index}.log"));
-        let output = run(&mut command, &log, limit())?.expect(self.exit)?;
+        let output = run(&mut command, log, limit())?.expect(self.exit)?;
         if self.is_example {
             ensure!(!output.trim().is_empty(), "it prints nothing");
             return Ok(());

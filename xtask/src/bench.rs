@@ -2,6 +2,7 @@
 
 mod ops;
 mod python;
+mod record;
 
 use std::{
     fs,
@@ -52,6 +53,9 @@ pub fn run(root: &Path, name: Option<&str>, rows: &Rows) -> Result<()> {
             _ => {
                 let mut command = command(root, bench);
                 step::run(command.env("CAIRN_TOOLKIT", &toolkit).env("CAIRN_BENCH_OUT", &out))?;
+                if *bench == "record" {
+                    record::measure(root, &toolkit, &out)?;
+                }
             }
         }
         println!("figures in {}", out.join(format!("{bench}.json")).display());

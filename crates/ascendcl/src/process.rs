@@ -27,7 +27,7 @@ pub fn runtime() -> Result<&'static Runtime> {
         STARTED.store(true, Ordering::SeqCst);
         logs::install();
         crate::copies::warn();
-        cairn_runtime::record::stack::set_unwinder(&crate::stacks::NativeUnwinder);
+        cairn_runtime::record::stack::set_unwinder(&crate::stacks::ThreadStack);
         let runtime = Config::from_env().and_then(Runtime::start)?;
         if runtime.shared.config.memory.is_protected() {
             crate::faults::watch();

@@ -28,6 +28,21 @@ pub struct Block {
     pub site: Site,
     /// When.
     pub time_ns: u64,
+    /// Who gave back what was there before, if that is still known.
+    pub freed_before: Option<Freed>,
+}
+
+/// Memory that was given back.
+#[derive(Clone, Debug)]
+pub struct Freed {
+    /// First byte and bytes.
+    pub address: usize,
+    /// Bytes.
+    pub bytes: u64,
+    /// Who gave it back.
+    pub site: Site,
+    /// The thread that did.
+    pub thread: u64,
 }
 
 impl Block {
@@ -89,6 +104,18 @@ impl Blocks {
             self.retired.remove(&oldest.block.address);
         }
         Some(block)
+    }
+
+    /// Takes the live blocks of which `has_ended` is true: they ended without having been given back.
+    pub fn take(&mut self, has_ended: impl Fn(&Block) -> bool) -> Vec<Rc<Block>> {
+        self.live.extract_if(.., |_, block| has_ended(block)).map(|(_, block)| block).collect()
+    }
+
+    /// Who gave back what was at these bytes.
+    pub fn freed(&self, start: usize, end: usize) -> Option<Freed> {
+        let retired = self.retired(start, end).next()?;
+        let Block { address, bytes, .. } = *retired.block;
+        Some(Freed { address, bytes, site: retired.site.clone(), thread: retired.thread })
     }
 
     fn forget_retired(&mut self, start: usize, end: usize) {

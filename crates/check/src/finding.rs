@@ -31,6 +31,27 @@ pub struct Place {
     pub site: Site,
 }
 
+/// What else is to be known, in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// The line.
+    pub text: String,
+    /// The call that it is about, where its stack helps: that which allocated a block.
+    pub site: Option<Site>,
+}
+
+impl From<String> for Fact {
+    fn from(text: String) -> Fact {
+        Fact { text, site: None }
+    }
+}
+
+impl From<&str> for Fact {
+    fn from(text: &str) -> Fact {
+        text.to_owned().into()
+    }
+}
+
 /// Something that a rule found, the first of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -44,8 +65,8 @@ pub struct Finding {
     pub clauses: &'static [&'static str],
     /// The places, in the order of time.
     pub places: Vec<Place>,
-    /// What else is to be known, a line each.
-    pub facts: Vec<String>,
+    /// What else is to be known.
+    pub facts: Vec<Fact>,
     /// What to do.
     pub help: String,
     /// How many of the same kind there were: the same rule, with the same calls.
@@ -59,6 +80,14 @@ pub struct Finding {
 pub struct Findings {
     list: Vec<Finding>,
     index: HashMap<Key, usize>,
+}
+
+impl Finding {
+    /// The calls whose stacks its text shows.
+    pub fn sites(&self) -> impl Iterator<Item = &Site> {
+        let places = self.places.iter().map(|place| &place.site);
+        places.chain(self.facts.iter().filter_map(|fact| fact.site.as_ref()))
+    }
 }
 
 /// What findings of one kind have in common.

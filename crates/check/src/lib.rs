@@ -50,12 +50,21 @@ impl Checker {
         self.state.advance(&moment);
     }
 
+    /// What was found so far.
+    pub fn findings(&self) -> &Findings {
+        &self.findings
+    }
+
+    /// The same, to be taken out.
+    pub fn findings_mut(&mut self) -> &mut Findings {
+        &mut self.findings
+    }
+
     /// The record ends. `whole` is false where it was cut off: then nothing is said of what was left.
-    pub fn finish(mut self, whole: bool) -> Findings {
+    pub fn finish(&mut self, whole: bool) {
         if whole {
             self.look(&Moment::End);
         }
-        self.findings
     }
 
     fn look(&mut self, moment: &Moment<'_>) {

@@ -19,6 +19,17 @@ pub struct Task {
     pub time_ns: u64,
     /// The graph that it runs, as the user calls it.
     pub graph: Option<Rc<str>>,
+    /// Set where an earlier call decided what it touches.
+    pub preparation: Option<Preparation>,
+}
+
+/// The call that prepared a task.
+#[derive(Clone, Copy, Debug)]
+pub struct Preparation {
+    /// When it was.
+    pub time_ns: u64,
+    /// How many of the task's first accesses it decided.
+    pub accesses: usize,
 }
 
 /// An access of a task.

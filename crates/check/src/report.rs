@@ -1,12 +1,16 @@
 //! Findings as text and as JSON.
 
-use crate::finding::{Finding, Findings, Place, Severity};
+use crate::finding::{Fact, Finding, Findings, Place, Severity};
+use cairn_record::Site;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
+/// How many frames of a stack the text shows.
+const MAX_FRAMES: usize = 16;
+
 /// Turns a site into lines below its place: the call, and the frames of its stack where one was taken.
 pub trait Stacks {
-    /// The frames of a stack, innermost first.
+    /// The frames of a stack, innermost first; none for number 0.
     fn frames(&self, stack: u32) -> Vec<String>;
 }
 
@@ -19,19 +23,25 @@ impl Stacks for NoStacks {
     }
 }
 
-/// The findings as a person reads them, errors and notes in the order of time, and a last line with their numbers.
+/// The findings as a person reads them, in the order of time, and what [`closing`] says.
 pub fn text(findings: &Findings, stacks: &dyn Stacks) -> String {
-    let mut out = String::new();
-    for finding in findings.list() {
-        write_finding(&mut out, finding, stacks);
-        out.push('\n');
-    }
-    out += &totals(findings);
+    let mut out: String = findings.list().iter().map(|it| finding(it, stacks) + "\n").collect();
+    out += &closing(findings);
     out
 }
 
+/// The end of a report: how many there were of the kinds that came more than once, and how many errors and notes there are.
+pub fn closing(findings: &Findings) -> String {
+    let mut out = String::new();
+    for finding in findings.list().iter().filter(|finding| finding.count > 1) {
+        let (severity, rule) = (finding.severity.name(), finding.rule);
+        let _ = writeln!(out, "{} times {severity}[{rule}]: {}", finding.count, finding.title);
+    }
+    out + &totals(findings)
+}
+
 /// One line: how many errors and notes there are.
-pub fn totals(findings: &Findings) -> String {
+fn totals(findings: &Findings) -> String {
     let count = |severity| findings.list().iter().filter(|it| it.severity == severity).count();
     let of = |count: usize, word: &str| match count {
         1 => format!("1 {word}"),
@@ -44,7 +54,9 @@ pub fn totals(findings: &Findings) -> String {
     }
 }
 
-fn write_finding(out: &mut String, finding: &Finding, stacks: &dyn Stacks) {
+/// One finding as a person reads it.
+pub fn finding(finding: &Finding, stacks: &dyn Stacks) -> String {
+    let mut out = String::new();
     let clauses = match finding.clauses {
         [] => String::new(),
         clauses => format!(" ({})", clauses.join(", ")),
@@ -52,15 +64,16 @@ fn write_finding(out: &mut String, finding: &Finding, stacks: &dyn Stacks) {
     let severity = finding.severity.name();
     let _ = writeln!(out, "{severity}[{}]: {}{clauses}", finding.rule, finding.title);
     for (number, place) in finding.places.iter().enumerate() {
-        write_place(out, number + 1, place, stacks);
+        write_place(&mut out, number + 1, place, stacks);
     }
     for fact in &finding.facts {
-        let _ = writeln!(out, "  {fact}");
+        let _ = writeln!(out, "  {}", fact.text);
+        if let Some(site) = &fact.site {
+            write_stack(&mut out, site, stacks);
+        }
     }
     let _ = writeln!(out, "  help: {}", finding.help);
-    if finding.count > 1 {
-        let _ = writeln!(out, "  {} of this kind", finding.count);
-    }
+    out
 }
 
 fn write_place(out: &mut String, number: usize, place: &Place, stacks: &dyn Stacks) {
@@ -69,10 +82,16 @@ fn write_place(out: &mut String, number: usize, place: &Place, stacks: &dyn Stac
     if !site.entry.is_empty() {
         let _ = writeln!(out, "      in {}, thread {}", site.entry, site.thread);
     }
-    if site.stack != 0 {
-        for frame in stacks.frames(site.stack) {
-            let _ = writeln!(out, "        {frame}");
-        }
+    write_stack(out, site, stacks);
+}
+
+fn write_stack(out: &mut String, site: &Site, stacks: &dyn Stacks) {
+    let frames = stacks.frames(site.stack);
+    for frame in frames.iter().take(MAX_FRAMES) {
+        let _ = writeln!(out, "        {frame}");
+    }
+    if frames.len() > MAX_FRAMES {
+        let _ = writeln!(out, "        and {} more", frames.len() - MAX_FRAMES);
     }
 }
 
@@ -86,6 +105,10 @@ pub fn json(findings: &Findings, stacks: &dyn Stacks) -> Value {
             "stack": stacks.frames(place.site.stack),
         })
     };
+    let fact = |fact: &Fact| {
+        let stack = fact.site.as_ref().map(|site| stacks.frames(site.stack));
+        json!({"text": fact.text, "stack": stack.unwrap_or_default()})
+    };
     let finding = |finding: &Finding| {
         json!({
             "rule": finding.rule,
@@ -93,7 +116,7 @@ pub fn json(findings: &Findings, stacks: &dyn Stacks) -> Value {
             "title": finding.title,
             "clauses": finding.clauses,
             "places": finding.places.iter().map(place).collect::<Vec<_>>(),
-            "facts": finding.facts,
+            "facts": finding.facts.iter().map(fact).collect::<Vec<_>>(),
             "help": finding.help,
             "count": finding.count,
             "time_ns": finding.time_ns,

@@ -1,7 +1,7 @@
 //! What a program has done so far, as far as rules need it.
 
 use crate::blocks::{Block, Blocks};
-use crate::moment::{Moment, Submission, Task, Touch};
+use crate::moment::{Moment, Preparation, Submission, Task, Touch};
 use crate::program_order::ProgramOrder;
 use crate::shadow::Shadow;
 use crate::written::Written;
@@ -42,6 +42,7 @@ pub struct LoadedGraph {
 /// A plan of a loaded graph, ready to be read.
 struct Plan {
     label: Rc<str>,
+    loaded: u64,
     /// The steps' accesses, with the step's name.
     steps: Vec<(u32, Access, Rc<str>)>,
 }
@@ -73,10 +74,16 @@ pub struct State {
     pub registered: BTreeMap<(Domain, StreamIndex), (usize, Site)>,
     /// Handles of the program.
     pub objects: BTreeMap<u64, Object>,
-    /// Streams of the program, with the calls that made them.
+    /// Streams, with the calls that made them.
     pub streams: BTreeMap<StreamIndex, Site>,
-    /// The last task of each stream that an execution with memory of its own submitted, in each domain's words.
-    pub executed: BTreeMap<StreamIndex, Site>,
+    /// Contexts, with the calls that made them.
+    pub contexts: BTreeMap<u64, Site>,
+    /// Blocks that ended with the pool or the device they lay in, and were never given back.
+    pub lost_blocks: Vec<Rc<Block>>,
+    /// Streams and contexts that ended with their device: what they were, and the calls that made them.
+    pub lost_handles: Vec<(&'static str, Site)>,
+    /// The last call on each stream that registrations of a domain serve: an execution, or the load of a graph.
+    pub executed: BTreeMap<(Domain, StreamIndex), Site>,
     /// Graphs that were loaded, by the number of the load.
     pub graphs: BTreeMap<u64, LoadedGraph>,
     /// The last task of each model that ran, by its plan.
@@ -84,6 +91,10 @@ pub struct State {
     /// What the program itself has ordered.
     pub program_order: ProgramOrder,
     plans: HashMap<u64, Plan>,
+    /// Bytes of the devices.
+    capacities: BTreeMap<u32, u64>,
+    /// Tasks whose submit comes next.
+    prepared: HashMap<(StreamIndex, u64), Preparation>,
     /// The model that runs on a stream, while its tasks are submitted.
     running_models: HashMap<StreamIndex, u64>,
     runs: HashMap<(StreamIndex, u64), Run>,
@@ -106,6 +117,7 @@ impl State {
             thread: entry.thread,
             time_ns: entry.time_ns,
             graph: plan.map(|plan| plan.label.clone()),
+            preparation: self.prepared.remove(&(*stream, *seq)),
         });
         let touch = |access: Access, step: Option<Rc<str>>| {
             Rc::new(Touch { task: task_info.clone(), access, step })
@@ -172,6 +184,7 @@ impl State {
 
     fn submitted(&mut self, submission: &Submission) {
         let epoch = submission.task.epoch;
+        self.executes(epoch.stream, &submission.task.site);
         // The engine's own events between runs belong to the call, too, but are no run.
         if submission.kind == TaskKind::Work
             && is_model_run(&submission.task.site)
@@ -186,7 +199,7 @@ impl State {
             let (start, end) = touch.access.bounds();
             let (start, end) = (start as usize, end as usize);
             if self.is_watched(start, end) {
-                self.shadow.remember(touch);
+                self.shadow.remember(touch, &self.known);
             }
             // One that may write counts as written: rather miss than invent.
             if touch.access.mode.writes() {
@@ -212,12 +225,20 @@ impl State {
                     stream: *stream,
                     site: entry.site.clone(),
                     time_ns: entry.time_ns,
+                    freed_before: self
+                        .level(*kind)
+                        .freed(*address, address.saturating_add(*bytes as usize)),
                 });
                 self.allocated(block);
             }
             Happening::Free { kind, address, .. } => {
                 let blocks = self.level(*kind);
-                blocks.remove(*address, entry.site.clone(), entry.thread, entry.time_ns);
+                let freed =
+                    blocks.remove(*address, entry.site.clone(), entry.thread, entry.time_ns);
+                if let (MemoryKind::PoolSegment { .. }, Some(segment)) = (kind, freed) {
+                    let is_inside = |block: &Block| segment.overlaps(block.address, block.end());
+                    self.lost_blocks.extend(self.pool_blocks.take(is_inside));
+                }
             }
             Happening::Start { stream, seq } => {
                 // The program's own function runs: it knows that what its submit was ordered after is finished.
@@ -233,11 +254,30 @@ impl State {
             }
             Happening::Stream { stream, change, .. } => match change {
                 Change::Created => _ = self.streams.insert(*stream, entry.site.clone()),
+                Change::Destroyed => self.stream_ended(*stream, &entry.site),
+            },
+            Happening::Context { context, change, .. } => match change {
+                Change::Created => _ = self.contexts.insert(*context, entry.site.clone()),
                 Change::Destroyed => {
-                    self.streams.remove(stream);
-                    self.executed.remove(stream);
+                    let made = self.contexts.remove(context);
+                    if let Some(site) = made.filter(|_| !is_destroy(&entry.site)) {
+                        self.lost_handles.push(("context", site));
+                    }
                 }
             },
+            Happening::Device { device, change, capacity } => match change {
+                Change::Created => {
+                    self.capacities.insert(*device, *capacity);
+                    let all: u64 = self.capacities.values().sum();
+                    self.shadow.limit((all / 16) as usize);
+                }
+                Change::Destroyed => self.device_ended(*device),
+            },
+            Happening::Prepared { stream, seq, prepared_ns, accesses } => {
+                let preparation =
+                    Preparation { time_ns: *prepared_ns, accesses: *accesses as usize };
+                self.prepared.insert((*stream, *seq), preparation);
+            }
             Happening::Register { domain, stream, object, change } => match change {
                 Change::Created => {
                     self.registered.insert((*domain, *stream), (*object, entry.site.clone()));
@@ -247,6 +287,7 @@ impl State {
             },
             Happening::Load(plan) => self.loaded(plan, entry),
             Happening::Unload { loaded } => {
+                self.plans.retain(|_, plan| plan.loaded != *loaded);
                 if let Some(graph) = self.graphs.get_mut(loaded) {
                     graph.unloaded = Some((entry.site.clone(), entry.time_ns));
                 }
@@ -256,7 +297,7 @@ impl State {
                     let run = Run { plan: *plan, regions: regions.to_vec() };
                     self.runs.insert((*stream, *seq), run);
                 }
-                self.executed.insert(*stream, entry.site.clone());
+                self.executes(*stream, &entry.site);
                 if is_model_run(&entry.site) {
                     self.running_models.insert(*stream, *plan);
                 }
@@ -286,6 +327,45 @@ impl State {
         }
     }
 
+    /// A call works on a stream: it takes memory for it, or submits to it.
+    fn executes(&mut self, stream: StreamIndex, site: &Site) {
+        let domain = match &*site.entry {
+            call if call.starts_with("aclop") || call.starts_with("aclmdl") => Domain::Acl,
+            call if call.contains("Session::") => Domain::Ge,
+            _ => return,
+        };
+        if self.executed.get(&(domain, stream)).is_none_or(|last| last != site) {
+            self.executed.insert((domain, stream), site.clone());
+        }
+    }
+
+    fn stream_ended(&mut self, stream: StreamIndex, site: &Site) {
+        self.executed.retain(|(_, on), _| *on != stream);
+        self.registered.retain(|(_, on), _| *on != stream);
+        self.host_functions.retain(|(of, _), _| *of != stream);
+        let made = self.streams.remove(&stream).filter(|made| !made.entry.is_empty());
+        if let Some(made) = made.filter(|_| !is_destroy(site)) {
+            self.lost_handles.push(("stream", made));
+        }
+    }
+
+    /// What lies on a device ends with it.
+    fn device_ended(&mut self, device: u32) {
+        let is_there = |block: &Block| match block.kind {
+            MemoryKind::Device(of)
+            | MemoryKind::PoolSegment { device: of, .. }
+            | MemoryKind::PoolBlock { device: of, .. }
+            | MemoryKind::External { device: of, .. } => of == device,
+            MemoryKind::Pinned | MemoryKind::Registered => false,
+        };
+        for blocks in [&mut self.allocations, &mut self.pool_blocks, &mut self.user_blocks] {
+            for block in blocks.take(is_there) {
+                self.shadow.forget(block.address, block.end());
+                self.lost_blocks.push(block);
+            }
+        }
+    }
+
     fn level(&mut self, kind: MemoryKind) -> &mut Blocks {
         match kind {
             MemoryKind::PoolBlock { .. } => &mut self.pool_blocks,
@@ -296,6 +376,9 @@ impl State {
 
     fn allocated(&mut self, block: Rc<Block>) {
         let (start, end) = (block.address, block.end());
+        if let Some(stream) = block.stream {
+            self.executes(stream, &block.site);
+        }
         match block.kind {
             // The pool knows that what other streams did there is finished, or ordered; its own stream keeps its order.
             MemoryKind::PoolBlock { .. } => match block.stream {
@@ -305,9 +388,6 @@ impl State {
             // A user's allocator proves nothing: that is what is checked.
             MemoryKind::External { object, .. } => {
                 self.allocators.entry(object).or_default();
-                if let Some(stream) = block.stream {
-                    self.executed.insert(stream, block.site.clone());
-                }
             }
             _ => self.shadow.forget(start, end),
         }
@@ -326,10 +406,15 @@ impl State {
                 step.accesses.iter().map(move |it| (it.region, it.access.clone(), name.clone()))
             })
             .collect();
-        self.plans.insert(plan.id, Plan { label: label.clone(), steps });
+        self.plans.insert(plan.id, Plan { label: label.clone(), loaded: plan.loaded, steps });
         let site = entry.site.clone();
         self.graphs.entry(plan.loaded).or_insert(LoadedGraph { label, site, unloaded: None });
     }
+}
+
+/// Whether a call destroys one thing that the program names.
+fn is_destroy(site: &Site) -> bool {
+    site.entry.starts_with("aclrtDestroy")
 }
 
 /// Whether a call runs a model.

@@ -6,7 +6,7 @@
 //! late-registration                      every finding of this rule
 //! ```
 
-use crate::finding::{Finding, Findings};
+use crate::finding::Finding;
 use crate::rules;
 
 /// The lines of a file of suppressions.
@@ -52,11 +52,9 @@ impl Suppressions {
         Ok(Suppressions { list })
     }
 
-    /// Removes what is suppressed; the result is how many kinds that were.
-    pub fn apply(&self, findings: &mut Findings) -> usize {
-        let before = findings.list().len();
-        findings.retain(|finding| !self.list.iter().any(|it| it.matches(finding)));
-        before - findings.list().len()
+    /// Whether a finding is not to be reported.
+    pub fn matches(&self, finding: &Finding) -> bool {
+        self.list.iter().any(|it| it.matches(finding))
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+/// How many intervals there may be. Beyond that everything counts as written.
+const MAX_INTERVALS: usize = 1 << 18;
+
 /// The bytes that are watched and that nobody wrote yet, as intervals.
 #[derive(Default)]
 pub struct Written {
@@ -13,6 +16,9 @@ impl Written {
     /// Fresh memory: nobody wrote it.
     pub fn allocate(&mut self, start: usize, end: usize) {
         self.write(start, end);
+        if self.unwritten.len() >= MAX_INTERVALS {
+            self.unwritten.clear();
+        }
         if start < end {
             self.unwritten.insert(start, end);
         }
@@ -22,6 +28,9 @@ impl Written {
     pub fn write(&mut self, start: usize, end: usize) {
         if start >= end {
             return;
+        }
+        if self.unwritten.len() >= MAX_INTERVALS {
+            return self.unwritten.clear();
         }
         let before = self.unwritten.range(..start).next_back().map(|(from, to)| (*from, *to));
         if let Some((from, to)) = before.filter(|(_, to)| *to > start) {

@@ -1,6 +1,6 @@
 //! What counts as an order, and what does not: entries made by hand, as the runtime emits them.
 
-use cairn_check::{Checker, Findings, Tool};
+use cairn_check::{Checker, Tool};
 use cairn_record::entry::{
     Happening, MemoryKind, Owner, Purpose, Step, StepAccess, StepPlan, SyncObject, TaskKind,
 };
@@ -68,9 +68,9 @@ impl Program {
     }
 
     /// Errors, as rule and title.
-    fn findings(self) -> Vec<(&'static str, u64)> {
-        let findings: Findings = self.checker.finish(false);
-        findings.list().iter().map(|finding| (finding.rule, finding.count)).collect()
+    fn findings(mut self) -> Vec<(&'static str, u64)> {
+        self.checker.finish(false);
+        self.checker.findings().list().iter().map(|finding| (finding.rule, finding.count)).collect()
     }
 }
 

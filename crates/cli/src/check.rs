@@ -1,16 +1,18 @@
-//! `cairn check`: whether a program keeps the contract. A program is run with a record, and the record is read; a record
-//! that exists is read as it is.
+//! `cairn check`: whether a program keeps the contract. A program is run with a record, which is read while it is written; a record
+//! that exists is read as it is. Both go through the same rules.
 
-use crate::recorded_run::{RecordedRun, unique};
+mod live;
+mod process;
+
+use crate::recorded_run::{RecordedRun, Session, unique};
 use crate::run;
-use crate::symbols::Symbols;
 use anyhow::{Context, Result, anyhow, ensure};
-use cairn_check::report::{self, Stacks};
+use cairn_check::Tool;
+use cairn_check::report;
 use cairn_check::suppress::Suppressions;
-use cairn_check::{Checker, Findings, Tool};
-use cairn_record::entry::{Frame, Happening};
 use cairn_record::{ReadError, Reader};
-use std::collections::HashMap;
+use live::LiveCheck;
+use process::{CheckedProcess, ProcessCheck, Rules};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -43,32 +45,50 @@ pub struct Arguments {
     program: Vec<OsString>,
 }
 
-/// The findings of one process.
-struct Process {
-    title: String,
-    findings: Findings,
-    stacks: RecordedStacks,
-    warnings: Vec<String>,
-    suppressed: usize,
-}
-
 fn parse_tool(text: &str) -> Result<Tool, String> {
     let known = || Tool::ALL.map(Tool::name).join(", ");
     let tool = Tool::ALL.into_iter().find(|tool| tool.name() == text);
     tool.ok_or_else(|| format!("no tool is named `{text}`: there are {}", known()))
 }
 
-/// Rules whose findings say that an order is missing.
-const ABOUT_ORDER: [&str; 5] = [
-    "order",
-    "pool-on-two-streams",
-    "model-on-two-streams",
-    "freed-while-pending",
-    "pool-freed-while-pending",
-];
-
 /// Checks; the exit code says whether there are errors.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let rules = rules(arguments)?;
+    let (processes, code): (Vec<CheckedProcess>, u8) = match &arguments.record {
+        Some(path) => (vec![check_file(path, &rules)?], 0),
+        None => {
+            ensure!(!arguments.program.is_empty(), "name a record, or a program after --");
+            let folder = PrivateFolder::create()?;
+            let session = Session::new(folder.0.join("run.cairn"));
+            let variables = [
+                ("CAIRN_MEMORY", protected_memory()),
+                (
+                    "CAIRN_RECORD_BACKLOG",
+                    std::env::var("CAIRN_RECORD_BACKLOG").unwrap_or(live::BACKLOG.into()),
+                ),
+            ];
+            let (program, stacks) = (&arguments.program, arguments.stacks);
+            let mut run = match RecordedRun::start(program, &session, stacks, &variables)? {
+                Ok(run) => run,
+                Err(error) => return Ok(run::not_started(program, &error)),
+            };
+            (LiveCheck::new(&session, &rules).run(&mut run)?, run.code())
+        }
+    };
+    close(&processes);
+    if let Some(path) = &arguments.json {
+        write_json(path, &processes)?;
+    }
+    let is_wrong =
+        |process: &CheckedProcess| process.findings.errors() > 0 || process.is_incomplete;
+    let code = match processes.iter().any(is_wrong) && arguments.error_exitcode != 0 {
+        true => arguments.error_exitcode,
+        false => code,
+    };
+    Ok(ExitCode::from(code))
+}
+
+fn rules(arguments: &Arguments) -> Result<Rules> {
     let suppressions = match &arguments.suppress {
         None => Suppressions::default(),
         Some(path) => {
@@ -81,37 +101,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         true => Tool::DEFAULT.to_vec(),
         false => arguments.tools.clone(),
     };
-    let check = |path: &Path| check_file(path, &tools, &suppressions);
-    let (processes, code): (Vec<Process>, u8) = match &arguments.record {
-        Some(path) => (vec![check(path)?], 0),
-        None => {
-            ensure!(!arguments.program.is_empty(), "name a record, or a program after --");
-            let folder = PrivateFolder::create()?;
-            let (program, output) = (&arguments.program, folder.0.join("run.cairn"));
-            let variables = [("CAIRN_MEMORY", protected_memory())];
-            let run = match RecordedRun::run(program, output, arguments.stacks, &variables)? {
-                Ok(run) => run,
-                Err(error) => return Ok(run::not_started(program, &error)),
-            };
-            let processes = run.files().iter().map(|(path, _)| check(path)).collect::<Result<_>>();
-            (processes?, run.code())
-        }
-    };
-    if processes.is_empty() {
-        eprintln!("cairn check: the program used no device, so there is nothing to check");
-    }
-    print(&processes);
-    if let Some(path) = &arguments.json {
-        write_json(path, &processes)?;
-    }
-    let has_errors = processes.iter().any(|process| process.findings.errors() > 0);
-    Ok(ExitCode::from(match has_errors && arguments.error_exitcode != 0 {
-        true => arguments.error_exitcode,
-        false => code,
-    }))
+    Ok(Rules { tools, suppressions })
 }
 
-fn check_file(path: &Path, tools: &[Tool], suppressions: &Suppressions) -> Result<Process> {
+/// Checks a record, and prints what is found.
+fn check_file(path: &Path, rules: &Rules) -> Result<CheckedProcess> {
     let mut reader = Reader::open(path).map_err(|error| match error {
         ReadError::Foreign => {
             let path = path.display();
@@ -119,40 +113,18 @@ fn check_file(path: &Path, tools: &[Tool], suppressions: &Suppressions) -> Resul
         }
         other => anyhow!("{} {other}", path.display()),
     })?;
-    let header = reader.header().clone();
-    let (mut checker, mut stacks) = (Checker::new(tools), RecordedStacks::default());
-    let mut has_ended = false;
-    for entry in reader.by_ref() {
-        match &entry.happening {
-            Happening::Exit => has_ended = true,
-            Happening::Stack { number, frames } => stacks.insert(*number, frames),
-            _ => {}
-        }
-        checker.entry(&entry);
-    }
-    let mut warnings: Vec<String> = (reader.damage().iter())
-        .map(|damage| format!("entries of thread {} are missing: {}", damage.thread, damage.reason))
-        .collect();
-    let is_whole = has_ended && warnings.is_empty();
-    if !has_ended {
-        warnings.push(
-            "the end of the process is not in its record (a signal, or no room on the disk): what came after is not checked, nor are leaks"
-                .into(),
-        );
-    }
-    let mut findings = checker.finish(is_whole);
-    if !reader.damage().is_empty() {
-        // What ordered the work may be among what is missing.
-        findings.retain(|finding| !ABOUT_ORDER.contains(&finding.rule));
-        warnings.push("findings about order are left out".into());
-    }
-    let suppressed = suppressions.apply(&mut findings);
-    let title = format!("process {}: {}", header.pid, header.command);
-    Ok(Process { title, findings, stacks, warnings, suppressed })
+    let mut check = ProcessCheck::new(reader.header(), rules);
+    reader.by_ref().for_each(|entry| check.entry(&entry));
+    let (process, text) = check.finish(reader.damage(), reader.is_cut_short());
+    eprint!("{text}");
+    Ok(process)
 }
 
-/// The report goes to stderr: stdout is the program's.
-fn print(processes: &[Process]) {
+/// What is left to say when the findings are printed. The report goes to stderr: stdout is the program's.
+fn close(processes: &[CheckedProcess]) {
+    if processes.is_empty() {
+        eprintln!("cairn check: the program used no device, so there is nothing to check");
+    }
     for process in processes {
         if processes.len() > 1 {
             eprintln!("{}", process.title);
@@ -160,44 +132,28 @@ fn print(processes: &[Process]) {
         for warning in &process.warnings {
             eprintln!("cairn check: {warning}");
         }
-        eprint!("{}", report::text(&process.findings, &process.stacks));
+        if process.is_incomplete {
+            eprintln!("cairn check: the check is incomplete, which counts as an error");
+        }
+        eprint!("{}", report::closing(&process.findings));
         if process.suppressed > 0 {
             eprintln!("cairn check: {} suppressed", process.suppressed);
         }
     }
 }
 
-fn write_json(path: &Path, processes: &[Process]) -> Result<()> {
+fn write_json(path: &Path, processes: &[CheckedProcess]) -> Result<()> {
     let list: Vec<_> = (processes.iter())
         .map(|process| {
             let mut value = report::json(&process.findings, &process.stacks);
             value["process"] = process.title.clone().into();
             value["warnings"] = process.warnings.clone().into();
+            value["incomplete"] = process.is_incomplete.into();
             value
         })
         .collect();
     let text = serde_json::to_string_pretty(&list)? + "\n";
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// The stacks of a record, as text.
-#[derive(Default)]
-struct RecordedStacks {
-    frames: HashMap<u32, Vec<String>>,
-    symbols: Symbols,
-}
-
-impl RecordedStacks {
-    fn insert(&mut self, number: u32, frames: &[Frame]) {
-        let text = frames.iter().map(|frame| self.symbols.describe(frame)).collect();
-        self.frames.insert(number, text);
-    }
-}
-
-impl Stacks for RecordedStacks {
-    fn frames(&self, stack: u32) -> Vec<String> {
-        self.frames.get(&stack).cloned().unwrap_or_default()
-    }
 }
 
 /// A folder for records that nobody else can read; removed at the end.

@@ -16,7 +16,7 @@ use cairn_record::{
 };
 
 use crate::{
-    recorded_run::{RecordedRun, files_of_session, read_header},
+    recorded_run::{RecordedRun, Session, files_of_session, read_header},
     run,
     text::format_bytes,
 };
@@ -50,11 +50,13 @@ pub fn record(program: &[OsString], output: &Path, stacks: bool) -> Result<ExitC
     let output =
         std::path::absolute(output).with_context(|| format!("{} is no path", output.display()))?;
     remove_stale(&output)?;
-    let recorded = match RecordedRun::run(program, output, stacks, &[])? {
+    let session = Session::new(output);
+    let mut recorded = match RecordedRun::start(program, &session, stacks, &[])? {
         Ok(recorded) => recorded,
         Err(error) => return Ok(run::not_started(program, &error)),
     };
-    report(&recorded);
+    recorded.wait(None)?;
+    report(&session);
     Ok(recorded.end_like_program())
 }
 
@@ -95,8 +97,8 @@ fn remove_stale(output: &Path) -> Result<()> {
 }
 
 /// Says which files there are: one for each process that used the library.
-fn report(recorded: &RecordedRun) {
-    let files = recorded.files();
+fn report(session: &Session) {
+    let files = session.files();
     if files.is_empty() {
         eprintln!("cairn: nothing was recorded: no process of the program used a device");
     }

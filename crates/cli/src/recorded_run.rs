@@ -6,63 +6,117 @@ use std::{
     io::ErrorKind,
     os::unix::{fs::OpenOptionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
-    process::{Command, ExitCode, ExitStatus},
-    time::{SystemTime, UNIX_EPOCH},
+    process::{ExitCode, ExitStatus},
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    thread::JoinHandle,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use cairn_record::{
     layout::{HEADER_BYTES, Header, HeaderError},
     reader::Source,
 };
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
-    iterator::Signals,
+    iterator::{Handle, Signals},
 };
 
 use crate::run;
 
-/// A program that ran, and the records that it and the processes it started wrote.
-pub struct RecordedRun {
+/// What the records of one run have in common: their place and the text that tells them from those of other runs.
+pub struct Session {
     output: PathBuf,
-    session: String,
-    status: ExitStatus,
+    name: String,
 }
 
-impl RecordedRun {
-    /// Runs a program to its end with its record in `output`, an absolute path, and more variables. The inner error says why it
-    /// was not started.
-    pub fn run(
-        program: &[OsString],
-        output: PathBuf,
-        stacks: bool,
-        variables: &[(&str, String)],
-    ) -> Result<std::io::Result<RecordedRun>> {
-        let session = unique();
-        let mut command = run::command(program)?;
-        command.env("CAIRN_RECORD", &output).env("CAIRN_RECORD_SESSION", &session);
-        command.env("CAIRN_RECORD_STACKS", if stacks { "1" } else { "0" });
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
-        let status = run_to_end(&mut command)?;
-        Ok(status.map(|status| RecordedRun { output, session, status }))
+impl Session {
+    /// Records at `output`, an absolute path.
+    pub fn new(output: PathBuf) -> Session {
+        Session { output, name: unique() }
     }
 
     /// The records, in the order in which their processes began.
     pub fn files(&self) -> Vec<(PathBuf, Header)> {
-        files_of_session(&self.output, &self.session)
+        files_of_session(&self.output, &self.name)
+    }
+}
+
+/// A program that runs with a record. Signals of the terminal reach it by themselves; those that are sent to this process are
+/// passed on.
+pub struct RecordedRun {
+    end: Receiver<std::io::Result<ExitStatus>>,
+    signals: Handle,
+    forwarder: Option<JoinHandle<()>>,
+    status: Option<ExitStatus>,
+}
+
+impl RecordedRun {
+    /// Starts a program with more variables. The inner error says why it was not started.
+    pub fn start(
+        program: &[OsString],
+        session: &Session,
+        stacks: bool,
+        variables: &[(&str, String)],
+    ) -> Result<std::io::Result<RecordedRun>> {
+        let mut command = run::command(program)?;
+        command.env("CAIRN_RECORD", &session.output).env("CAIRN_RECORD_SESSION", &session.name);
+        command.env("CAIRN_RECORD_STACKS", if stacks { "1" } else { "0" });
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return Ok(Err(error)),
+        };
+        let pid = rustix::process::Pid::from_raw(child.id() as i32);
+        let handle = signals.handle();
+        let forwarder = std::thread::spawn(move || {
+            for signal in signals.forever().filter(|signal| [SIGTERM, SIGHUP].contains(signal)) {
+                if let (Some(pid), Some(signal)) =
+                    (pid, rustix::process::Signal::from_named_raw(signal))
+                {
+                    let _ = rustix::process::kill_process(pid, signal);
+                }
+            }
+        });
+        let (sender, end) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait()));
+        Ok(Ok(RecordedRun { end, signals: handle, forwarder: Some(forwarder), status: None }))
+    }
+
+    /// Waits for the end of the program, for so long at most; true if it has ended.
+    pub fn wait(&mut self, limit: Option<Duration>) -> Result<bool> {
+        if self.status.is_some() {
+            return Ok(true);
+        }
+        let received = match limit {
+            Some(limit) => self.end.recv_timeout(limit),
+            None => self.end.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok(status) => {
+                self.status = Some(status?);
+                self.signals.close();
+                self.forwarder.take().map(JoinHandle::join);
+                Ok(true)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(false),
+            Err(RecvTimeoutError::Disconnected) => bail!("the program cannot be waited for"),
+        }
     }
 
     /// The exit code of the program, or 128 and the number of the signal that ended it, as shells have it.
     pub fn code(&self) -> u8 {
-        match self.status.code() {
+        let Some(status) = self.status else { return 1 };
+        match status.code() {
             Some(code) => code as u8,
-            None => 128u8.wrapping_add(self.status.signal().unwrap_or(0) as u8),
+            None => 128u8.wrapping_add(status.signal().unwrap_or(0) as u8),
         }
     }
 
     /// Ends as the program did: with its code, or by its signal.
     pub fn end_like_program(&self) -> ExitCode {
-        if let Some(signal) = self.status.signal() {
+        if let Some(signal) = self.status.and_then(|status| status.signal()) {
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
         ExitCode::from(self.code())
@@ -111,28 +165,4 @@ pub fn files_of_session(output: &Path, session: &str) -> Vec<(PathBuf, Header)> 
         .collect();
     files.sort_by(|a, b| (a.1.start_unix_ns, &a.0).cmp(&(b.1.start_unix_ns, &b.0)));
     files
-}
-
-/// Runs the program. Signals of the terminal reach it by themselves; those that were sent to this process are passed on.
-fn run_to_end(command: &mut Command) -> Result<std::io::Result<ExitStatus>> {
-    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => return Ok(Err(error)),
-    };
-    let pid = rustix::process::Pid::from_raw(child.id() as i32);
-    let handle = signals.handle();
-    let forwarder = std::thread::spawn(move || {
-        for signal in signals.forever().filter(|signal| [SIGTERM, SIGHUP].contains(signal)) {
-            if let (Some(pid), Some(signal)) =
-                (pid, rustix::process::Signal::from_named_raw(signal))
-            {
-                let _ = rustix::process::kill_process(pid, signal);
-            }
-        }
-    });
-    let status = child.wait();
-    handle.close();
-    let _ = forwarder.join();
-    Ok(status)
 }

@@ -222,6 +222,22 @@ impl Decoder {
                 address: self.address(bytes)?,
                 reason: Cow::Owned(bytes.text()?.to_owned()),
             },
+            26 => {
+                let Epoch { stream, seq } = epoch(bytes)?;
+                let prepared_ns = self.time_ns.wrapping_sub(bytes.signed()? as u64);
+                Happening::Prepared { stream, seq, prepared_ns, accesses: bytes.small()? }
+            }
+            27 => Happening::WrongBlock {
+                object: bytes.number()? as usize,
+                block: bytes.number()? as usize,
+                fault: match bytes.byte()? {
+                    0 => BlockFault::FreedBefore,
+                    1 => BlockFault::OfAnother(bytes.number()? as usize),
+                    _ => {
+                        return Err(DecodeError::Invalid("a fault of a block that does not exist"));
+                    }
+                },
+            },
             _ => return Err(DecodeError::Invalid("an entry of a kind that does not exist")),
         })
     }

@@ -7,7 +7,8 @@
 use crate::access::{Access, Mode};
 use crate::entry::*;
 use crate::name::Name;
-use crate::wire::{put, put_signed, put_text};
+pub use crate::wire::Output;
+use crate::wire::{Collector, put, put_signed, put_text};
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 use rustc_hash::FxHashMap;
 
@@ -17,8 +18,10 @@ pub struct Encoder {
     time_ns: u64,
     address: usize,
     texts: FxHashMap<TextKey, u64>,
-    sites: FxHashMap<(TextKey, u64, u32), u64>,
-    last_site: Option<((TextKey, u64, u32), u64)>,
+    /// The number of the empty text, once the chain has had it.
+    no_name: Option<u64>,
+    sites: FxHashMap<SiteKey, u64>,
+    last_site: Option<(SiteKey, u64)>,
 }
 
 /// What a text is found by: where a constant of the program stands, or what it says.
@@ -37,9 +40,31 @@ impl TextKey {
     }
 }
 
+/// What a site is found by: its text, thread and stack.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct SiteKey(TextKey, u64, u32);
+
+impl SiteKey {
+    fn of(site: &Site) -> SiteKey {
+        SiteKey(TextKey::of(&site.entry), site.thread, site.stack)
+    }
+
+    #[inline(always)]
+    fn is(&self, site: &Site) -> bool {
+        let is_text = match (&self.0, &site.entry) {
+            (TextKey::Static(at, length), Name::Static(text)) => {
+                (*at, *length) == (text.as_ptr() as usize, text.len())
+            }
+            (TextKey::Text(known), Name::Shared(text)) => known == text,
+            _ => false,
+        };
+        is_text && self.1 == site.thread && self.2 == site.stack
+    }
+}
+
 impl Encoder {
     /// Appends an entry.
-    pub fn encode(&mut self, entry: &Entry<'_>, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, entry: &Entry<'_>, out: &mut impl Output) {
         self.encode_parts(entry.time_ns, &entry.site, &entry.happening, out);
     }
 
@@ -49,28 +74,33 @@ impl Encoder {
         time_ns: u64,
         site: &Site,
         happening: &Happening<'_>,
-        out: &mut Vec<u8>,
+        out: &mut impl Output,
     ) {
-        out.push(tag(happening));
+        let mut out = Collector::new(out);
+        out.byte(tag(happening));
         // Times of one chain rise, but for a clock that was read before the thread was interrupted by its own signal.
-        put_signed(out, time_ns.wrapping_sub(self.time_ns) as i64);
+        put_signed(&mut out, time_ns.wrapping_sub(self.time_ns) as i64);
         self.time_ns = time_ns;
-        self.site(site, out);
-        self.happening(happening, out);
+        self.site(site, &mut out);
+        self.happening(happening, &mut out);
+        out.direct();
     }
 
-    fn site(&mut self, site: &Site, out: &mut Vec<u8>) {
-        let key = (TextKey::of(&site.entry), site.thread, site.stack);
-        if let Some((last, number)) = &self.last_site
-            && *last == key
-        {
-            return put(out, *number);
+    #[inline(always)]
+    fn site<O: Output>(&mut self, site: &Site, out: &mut Collector<'_, O>) {
+        match &self.last_site {
+            Some((last, number)) if last.is(site) => put(out, *number),
+            _ => self.other_site(site, out.direct()),
         }
+    }
+
+    fn other_site(&mut self, site: &Site, out: &mut impl Output) {
+        let key = SiteKey::of(site);
         let next = self.sites.len() as u64 + 1;
         let number = *self.sites.entry(key.clone()).or_insert(next);
         if number == next {
             put(out, 0);
-            self.name(&site.entry, out);
+            self.any_name(&site.entry, out);
             put(out, site.thread);
             put(out, u64::from(site.stack));
         } else {
@@ -79,9 +109,20 @@ impl Encoder {
         self.last_site = Some((key, number));
     }
 
-    fn name(&mut self, name: &Name, out: &mut Vec<u8>) {
+    #[inline(always)]
+    fn name<O: Output>(&mut self, name: &Name, out: &mut Collector<'_, O>) {
+        match self.no_name {
+            Some(number) if name.is_empty() => put(out, number),
+            _ => self.any_name(name, out.direct()),
+        }
+    }
+
+    fn any_name(&mut self, name: &Name, out: &mut impl Output) {
         let next = self.texts.len() as u64 + 1;
         let number = *self.texts.entry(TextKey::of(name)).or_insert(next);
+        if name.is_empty() {
+            self.no_name = Some(number);
+        }
         if number == next {
             put(out, 0);
             put_text(out, name);
@@ -90,12 +131,14 @@ impl Encoder {
         }
     }
 
-    fn address(&mut self, address: usize, out: &mut Vec<u8>) {
+    #[inline(always)]
+    fn address(&mut self, address: usize, out: &mut impl Output) {
         put_signed(out, address.wrapping_sub(self.address) as i64);
         self.address = address;
     }
 
-    fn happening(&mut self, happening: &Happening<'_>, out: &mut Vec<u8>) {
+    #[inline(always)]
+    fn happening<O: Output>(&mut self, happening: &Happening<'_>, out: &mut Collector<'_, O>) {
         match happening {
             Happening::Alloc { kind, address, bytes, purpose, owner, stream } => {
                 self.kind(kind, out);
@@ -127,15 +170,15 @@ impl Encoder {
                 put_task(out, *stream, *seq);
                 put(out, u64::from(*device));
                 self.name(name, out);
-                out.push(*task as u8);
-                self.accesses(accesses, out);
-                put_clock(out, ordered);
+                out.byte(*task as u8);
+                self.accesses(accesses, out.direct());
+                put_clock(out.direct(), ordered);
             }
             Happening::Start { stream, seq } => put_task(out, *stream, *seq),
             Happening::End { stream, seq, began_ns, outcome } => {
                 put_task(out, *stream, *seq);
                 put_signed(out, self.time_ns.wrapping_sub(*began_ns) as i64);
-                out.push(*outcome as u8);
+                out.byte(*outcome as u8);
             }
             Happening::Record { event, epoch } => {
                 put(out, u64::from(*event));
@@ -143,7 +186,7 @@ impl Encoder {
             }
             Happening::Wait { event, record, epoch } => {
                 put(out, u64::from(*event));
-                out.push(u8::from(record.is_some()));
+                out.byte(u8::from(record.is_some()));
                 if let Some(record) = record {
                     put_epoch(out, *record);
                 }
@@ -151,80 +194,90 @@ impl Encoder {
             }
             Happening::Complete { what, known } => {
                 put_sync_object(out, *what);
-                put_clock(out, known);
+                put_clock(out.direct(), known);
             }
             Happening::Synchronize { what, known, began_ns } => {
                 put_sync_object(out, *what);
-                put_clock(out, known);
+                put_clock(out.direct(), known);
                 put_signed(out, self.time_ns.wrapping_sub(*began_ns) as i64);
             }
             Happening::Stream { stream, device, context, change } => {
                 put(out, u64::from(*stream));
                 put(out, u64::from(*device));
                 put(out, *context);
-                out.push(*change as u8);
+                out.byte(*change as u8);
             }
             Happening::Context { context, device, change } => {
                 put(out, *context);
                 put(out, u64::from(*device));
-                out.push(*change as u8);
+                out.byte(*change as u8);
             }
             Happening::Device { device, change, capacity } => {
                 put(out, u64::from(*device));
-                out.push(*change as u8);
+                out.byte(*change as u8);
                 put(out, *capacity);
             }
             Happening::Register { domain, stream, object, change } => {
-                out.push(*domain as u8);
+                out.byte(*domain as u8);
                 put(out, u64::from(*stream));
                 put(out, *object as u64);
-                out.push(*change as u8);
+                out.byte(*change as u8);
             }
-            Happening::Callback(callback) => self.callback(callback, out),
-            Happening::Load(plan) => self.plan(plan, out),
+            Happening::Callback(callback) => self.callback(callback, out.direct()),
+            Happening::Load(plan) => self.plan(plan, out.direct()),
             Happening::Run { plan, stream, seq, regions } => {
                 put(out, *plan);
                 put(out, u64::from(*stream));
                 put_option(out, *seq);
                 put(out, regions.len() as u64);
-                for region in regions.iter() {
-                    self.address(*region, out);
-                }
+                regions.iter().for_each(|region| self.address(*region, out.direct()));
             }
             Happening::Unload { loaded } => put(out, *loaded),
             Happening::Touch { name, accesses } => {
                 self.name(name, out);
-                self.accesses(accesses, out);
+                self.accesses(accesses, out.direct());
             }
             Happening::HostFault { address, writes } => {
                 self.address(*address, out);
-                out.push(u8::from(*writes));
+                out.byte(u8::from(*writes));
             }
             Happening::Object { kind, handle, change } => {
                 self.name(kind, out);
                 put(out, *handle);
-                out.push(*change as u8);
+                out.byte(*change as u8);
             }
             Happening::Stack { number, frames } => {
                 put(out, u64::from(*number));
                 put(out, frames.len() as u64);
-                for frame in frames.iter() {
-                    self.frame(frame, out);
-                }
+                frames.iter().for_each(|frame| self.frame(frame, out.direct()));
             }
             Happening::Exit => {}
+            Happening::Prepared { stream, seq, prepared_ns, accesses } => {
+                put_task(out, *stream, *seq);
+                put_signed(out, self.time_ns.wrapping_sub(*prepared_ns) as i64);
+                put(out, u64::from(*accesses));
+            }
+            Happening::WrongBlock { object, block, fault } => {
+                put(out, *object as u64);
+                put(out, *block as u64);
+                match fault {
+                    BlockFault::FreedBefore => out.byte(0),
+                    BlockFault::OfAnother(other) => put_numbers(out, 1, &[*other as u64]),
+                }
+            }
             Happening::WrongFree { address, reason } => {
                 self.address(*address, out);
-                put_text(out, reason);
+                put_text(out.direct(), reason);
             }
         }
     }
 
-    fn kind(&mut self, kind: &MemoryKind, out: &mut Vec<u8>) {
+    #[inline(always)]
+    fn kind(&mut self, kind: &MemoryKind, out: &mut impl Output) {
         match *kind {
             MemoryKind::Device(device) => put_numbers(out, 0, &[u64::from(device)]),
-            MemoryKind::Pinned => out.push(1),
-            MemoryKind::Registered => out.push(2),
+            MemoryKind::Pinned => out.byte(1),
+            MemoryKind::Registered => out.byte(2),
             MemoryKind::PoolSegment { device, pool } => {
                 put_numbers(out, 3, &[u64::from(device), u64::from(pool)]);
             }
@@ -237,13 +290,16 @@ impl Encoder {
         }
     }
 
-    fn accesses(&mut self, accesses: &[Access], out: &mut Vec<u8>) {
-        put(out, accesses.len() as u64);
-        accesses.iter().for_each(|access| self.access(access, out));
+    fn accesses(&mut self, accesses: &[Access], out: &mut impl Output) {
+        let mut out = Collector::new(out);
+        put(&mut out, accesses.len() as u64);
+        accesses.iter().for_each(|access| self.access(access, &mut out));
+        out.direct();
     }
 
     /// Mode, "may touch" and the number of dimensions share the first number.
-    fn access(&mut self, access: &Access, out: &mut Vec<u8>) {
+    #[inline(always)]
+    fn access(&mut self, access: &Access, out: &mut impl Output) {
         let mode = match access.mode {
             Mode::Read => 0,
             Mode::Write => 1,
@@ -258,7 +314,7 @@ impl Encoder {
         }
     }
 
-    fn callback(&mut self, callback: &Callback, out: &mut Vec<u8>) {
+    fn callback(&mut self, callback: &Callback, out: &mut impl Output) {
         put(out, callback.object as u64);
         match callback.request {
             UserCall::Alloc(bytes) => put_numbers(out, 0, &[bytes as u64]),
@@ -271,7 +327,7 @@ impl Encoder {
         put_signed(out, self.time_ns.wrapping_sub(callback.began_ns) as i64);
     }
 
-    fn plan(&mut self, plan: &StepPlan, out: &mut Vec<u8>) {
+    fn plan(&mut self, plan: &StepPlan, out: &mut impl Output) {
         put(out, plan.id);
         put(out, plan.loaded);
         put_text(out, &plan.label);
@@ -286,63 +342,67 @@ impl Encoder {
         }
     }
 
-    fn frame(&mut self, frame: &Frame, out: &mut Vec<u8>) {
+    fn frame(&mut self, frame: &Frame, out: &mut impl Output) {
         match frame {
             Frame::Native { module, offset } => {
-                out.push(0);
-                self.name(module, out);
+                out.byte(0);
+                self.any_name(module, out);
                 put(out, *offset);
             }
             Frame::Python { function, file, line } => {
-                out.push(1);
-                self.name(function, out);
-                self.name(file, out);
+                out.byte(1);
+                self.any_name(function, out);
+                self.any_name(file, out);
                 put(out, u64::from(*line));
             }
         }
     }
 }
 
-fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
-    out.push(tag);
+#[inline(always)]
+fn put_numbers(out: &mut impl Output, tag: u8, numbers: &[u64]) {
+    out.byte(tag);
     numbers.iter().for_each(|number| put(out, *number));
 }
 
-fn put_option(out: &mut Vec<u8>, value: Option<u64>) {
+#[inline(always)]
+fn put_option(out: &mut impl Output, value: Option<u64>) {
     match value {
-        None => out.push(0),
+        None => out.byte(0),
         Some(value) => {
-            out.push(1);
+            out.byte(1);
             put(out, value);
         }
     }
 }
 
-fn put_sync_object(out: &mut Vec<u8>, object: SyncObject) {
+fn put_sync_object(out: &mut impl Output, object: SyncObject) {
     let (which, number) = match object {
         SyncObject::Stream(stream) => (0, stream),
         SyncObject::Event(event) => (1, event),
         SyncObject::Device(device) => (2, device),
     };
-    out.push(which);
+    out.byte(which);
     put(out, u64::from(number));
 }
 
-fn put_task(out: &mut Vec<u8>, stream: StreamIndex, seq: u64) {
+#[inline(always)]
+fn put_task(out: &mut impl Output, stream: StreamIndex, seq: u64) {
     put(out, u64::from(stream));
     put(out, seq);
 }
 
-fn put_epoch(out: &mut Vec<u8>, epoch: Epoch) {
+fn put_epoch(out: &mut impl Output, epoch: Epoch) {
     put_task(out, epoch.stream, epoch.seq);
 }
 
-fn put_clock(out: &mut Vec<u8>, clock: &Clock) {
+fn put_clock(out: &mut impl Output, clock: &Clock) {
     put(out, clock.epochs().len() as u64);
     clock.epochs().iter().for_each(|epoch| put_epoch(out, *epoch));
 }
 
 /// The number of a happening in the format.
+#[inline(always)]
 fn tag(happening: &Happening<'_>) -> u8 {
     match happening {
         Happening::Alloc { .. } => 1,
@@ -370,5 +430,7 @@ fn tag(happening: &Happening<'_>) -> u8 {
         Happening::Stack { .. } => 23,
         Happening::Exit => 24,
         Happening::WrongFree { .. } => 25,
+        Happening::Prepared { .. } => 26,
+        Happening::WrongBlock { .. } => 27,
     }
 }

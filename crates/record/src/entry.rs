@@ -225,6 +225,15 @@ pub struct Callback {
     pub began_ns: u64,
 }
 
+/// What is wrong with a block of a user's allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockFault {
+    /// Its count of users was 0 when the engine gave it back: the program has freed it before.
+    FreedBefore,
+    /// It says that it belongs to another allocator, this object, to which it goes back.
+    OfAnother(usize),
+}
+
 /// What a program waited for, or queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncObject {
@@ -519,4 +528,24 @@ pub enum Happening<'a> {
     },
     /// The process ended in order: `main` returned or `exit` was called.
     Exit,
+    /// The task that is submitted next was prepared by an earlier call: what it touches was decided then.
+    Prepared {
+        /// Its stream.
+        stream: StreamIndex,
+        /// Its number in the stream.
+        seq: u64,
+        /// When that call was.
+        prepared_ns: u64,
+        /// How many of the task's first accesses were decided then; the workspace comes after them.
+        accesses: u32,
+    },
+    /// A block of a user's allocator is not as the contract has it.
+    WrongBlock {
+        /// The user's object.
+        object: usize,
+        /// The user's handle of the block.
+        block: usize,
+        /// What is wrong with it.
+        fault: BlockFault,
+    },
 }

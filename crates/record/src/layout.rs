@@ -13,6 +13,10 @@
 //! are its entries. `used` of a segment is stored after the bytes that it counts. Where an entry goes on in the next
 //! segment, that one's `used` is stored first: a segment that is not full is the last one that counts, so whenever the process
 //! is killed, what can be read ends between two entries.
+//!
+//! **While it is written.** Before a thread reads the clock for an entry it sets [`BUSY`] in `used` of its last segment, or takes
+//! one with it set if that is full, and storing `used` afterwards clears it. So whoever sees a chain that is not busy knows that its
+//! next entry is later than that look ([`crate::follow`]). The last 64 bytes of the header are for the two processes: see the offsets below.
 
 /// The first bytes of a record.
 pub const MAGIC: [u8; 8] = *b"CAIRNREC";
@@ -40,6 +44,18 @@ pub const SEGMENT_MAGIC: u32 = u32::from_le_bytes(*b"SEG1");
 
 /// Where `used` stands in the header of a segment.
 pub const USED_OFFSET: usize = 4;
+
+/// The bit of `used` that is set while the thread makes an entry.
+pub const BUSY: u32 = 1 << 31;
+
+/// Where the header of the file says that the record ended before the process (a `u32`; 0 if not).
+pub const CUT_SHORT_OFFSET: usize = HEADER_BYTES - 64;
+
+/// Where the process that reads the record while it is written stores its number (a `u32`; 0 for none).
+pub const READER_OFFSET: usize = HEADER_BYTES - 60;
+
+/// Where that process stores how many segments it is done with (a `u64`).
+pub const CONSUMED_OFFSET: usize = HEADER_BYTES - 56;
 
 /// How many bytes of texts the header of the file has room for.
 const MAX_TEXT: usize = 1800;
@@ -144,8 +160,20 @@ impl Segment {
             return None;
         }
         let thread = u64::from_le_bytes(bytes.get(16..24)?.try_into().ok()?);
-        Some(Segment { used: small(4)?, chain: small(8)?, ordinal: small(12)?, thread })
+        let used = small(USED_OFFSET)? & !BUSY;
+        Some(Segment { used, chain: small(8)?, ordinal: small(12)?, thread })
     }
+
+    /// Whether the header says that its thread makes an entry.
+    pub fn is_busy(bytes: &[u8]) -> bool {
+        bytes.get(USED_OFFSET + 3).is_some_and(|byte| byte & (BUSY >> 24) as u8 != 0)
+    }
+}
+
+/// Whether the header of a file says that its record ended before the process.
+pub fn is_cut_short(header: &[u8]) -> bool {
+    let flag = header.get(CUT_SHORT_OFFSET..CUT_SHORT_OFFSET + 4);
+    flag.is_some_and(|flag| flag.iter().any(|byte| *byte != 0))
 }
 
 #[cfg(test)]
@@ -170,6 +198,22 @@ mod tests {
         let segment = Segment { chain: 3, ordinal: 2, thread: 1 << 33, used: 5 };
         assert_eq!(Segment::decode(&segment.encode()), Some(segment));
         assert_eq!(Segment::decode(&[0; SEGMENT_HEADER_BYTES]), None);
+        let mut busy = segment.encode();
+        assert!(!Segment::is_busy(&busy));
+        busy[USED_OFFSET..][..4].copy_from_slice(&(5 | BUSY).to_le_bytes());
+        assert!(Segment::is_busy(&busy));
+        assert_eq!(Segment::decode(&busy), Some(segment));
+    }
+
+    #[test]
+    fn texts_leave_the_end_of_the_header_alone() {
+        let text = "x".repeat(4000);
+        let mut bytes =
+            Header { command: text.clone(), session: text, ..Header::default() }.encode();
+        assert!(bytes[CUT_SHORT_OFFSET..].iter().all(|byte| *byte == 0));
+        assert!(!is_cut_short(&bytes) && !is_cut_short(&bytes[..100]));
+        bytes[CUT_SHORT_OFFSET] = 1;
+        assert!(is_cut_short(&bytes));
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Reads a record: all its chains, merged in the order of time.
 
-use crate::decode::{DecodeError, Decoder};
+use crate::chain::{Chain, Merge, Part};
 use crate::entry::Entry;
 use crate::layout::*;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -114,22 +113,8 @@ pub struct Damage {
 pub struct Reader<S = File> {
     source: S,
     header: Header,
-    chains: Vec<Chain>,
-    heap: BinaryHeap<Reverse<(u64, usize)>>,
-    damage: Vec<Damage>,
-}
-
-/// The segments of one thread.
-struct Chain {
-    segments: Vec<(u64, Segment)>,
-    /// The next one to be read.
-    next_segment: usize,
-    decoder: Decoder,
-    /// Bytes that were read and not decoded yet, from `taken` on.
-    bytes: Vec<u8>,
-    taken: usize,
-    thread: u64,
-    entry: Option<Entry<'static>>,
+    is_cut_short: bool,
+    merge: Merge,
 }
 
 impl Reader<File> {
@@ -146,15 +131,10 @@ impl Reader<File> {
 impl<S: Source> Reader<S> {
     /// Reads the header and finds the chains.
     pub fn new(source: S) -> Result<Reader<S>, ReadError> {
-        let mut header = vec![0; HEADER_BYTES];
-        let count = source.read_at(0, &mut header)?;
-        let header = Header::decode(&header[..count])?;
-        let (chains, damage) = find_chains(&source)?;
-        let mut reader = Reader { source, header, chains, heap: BinaryHeap::new(), damage };
-        for index in 0..reader.chains.len() {
-            reader.advance(index);
-        }
-        Ok(reader)
+        let (header, is_cut_short) = read_header(&source)?;
+        let mut merge = find_chains(&source)?;
+        merge.advance_all(&source);
+        Ok(Reader { source, header, is_cut_short, merge })
     }
 
     /// What the header says.
@@ -162,22 +142,14 @@ impl<S: Source> Reader<S> {
         &self.header
     }
 
-    /// Where chains could not be read on, as far as was read.
-    pub fn damage(&self) -> &[Damage] {
-        &self.damage
+    /// Whether the record ended before the process: it could not grow. What happened later is not in it.
+    pub fn is_cut_short(&self) -> bool {
+        self.is_cut_short
     }
 
-    /// Reads the next entry of a chain, and puts the chain where it belongs in the order.
-    fn advance(&mut self, index: usize) {
-        let chain = &mut self.chains[index];
-        match chain.read_entry(&self.source) {
-            Ok(Some(entry)) => {
-                self.heap.push(Reverse((entry.time_ns, index)));
-                chain.entry = Some(entry);
-            }
-            Ok(None) => {}
-            Err(reason) => self.damage.push(Damage { thread: chain.thread, reason }),
-        }
+    /// Where chains could not be read on, as far as was read.
+    pub fn damage(&self) -> &[Damage] {
+        &self.merge.damage
     }
 }
 
@@ -185,57 +157,24 @@ impl<S: Source> Iterator for Reader<S> {
     type Item = Entry<'static>;
 
     fn next(&mut self) -> Option<Entry<'static>> {
-        let Reverse((_, index)) = self.heap.pop()?;
-        let entry = self.chains[index].entry.take();
-        self.advance(index);
+        let entry = self.merge.next(None, &self.source);
+        if entry.is_none() {
+            self.merge.finish();
+        }
         entry
     }
 }
 
-impl Chain {
-    /// The next entry; `None` at the end of the chain.
-    fn read_entry(&mut self, source: &impl Source) -> Result<Option<Entry<'static>>, String> {
-        loop {
-            let rest = &self.bytes[self.taken..];
-            if !rest.is_empty() {
-                match self.decoder.decode(rest) {
-                    Ok((entry, length)) => {
-                        self.taken += length;
-                        return Ok(Some(entry));
-                    }
-                    Err(DecodeError::Truncated) => {}
-                    Err(error) => return Err(error.to_string()),
-                }
-            }
-            if !self.read_segment(source)? {
-                let rest = self.bytes.len() - self.taken;
-                return match rest {
-                    0 => Ok(None),
-                    _ => Err(DecodeError::Truncated.to_string()),
-                };
-            }
-        }
-    }
-
-    /// Appends the bytes of the next segment; false at the end.
-    fn read_segment(&mut self, source: &impl Source) -> Result<bool, String> {
-        let Some((offset, segment)) = self.segments.get(self.next_segment).copied() else {
-            return Ok(false);
-        };
-        self.next_segment += 1;
-        self.bytes.drain(..self.taken);
-        self.taken = 0;
-        let start = self.bytes.len();
-        self.bytes.resize(start + segment.used as usize, 0);
-        let offset = offset + SEGMENT_HEADER_BYTES as u64;
-        let count = source.read_at(offset, &mut self.bytes[start..]).map_err(|e| e.to_string())?;
-        self.bytes.truncate(start + count);
-        Ok(true)
-    }
+/// The header of a record, and whether it was cut short.
+pub(crate) fn read_header(source: &impl Source) -> Result<(Header, bool), ReadError> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    let count = source.read_at(0, &mut bytes)?;
+    let bytes = &bytes[..count];
+    Ok((Header::decode(bytes)?, is_cut_short(bytes)))
 }
 
 /// The chains of a file. A segment that is not full ends its chain, see [`crate::layout`].
-fn find_chains(source: &impl Source) -> Result<(Vec<Chain>, Vec<Damage>), ReadError> {
+fn find_chains(source: &impl Source) -> Result<Merge, ReadError> {
     let length = source.length()?;
     let mut segments: BTreeMap<(u32, u32), (u64, Segment)> = BTreeMap::new();
     let mut damage = Vec::new();
@@ -264,24 +203,14 @@ fn find_chains(source: &impl Source) -> Result<(Vec<Chain>, Vec<Damage>), ReadEr
     for ((number, ordinal), (offset, segment)) in segments {
         if current != Some(number) {
             current = Some(number);
-            chains.push(Chain {
-                segments: Vec::new(),
-                next_segment: 0,
-                decoder: Decoder::new(segment.thread),
-                bytes: Vec::new(),
-                taken: 0,
-                thread: segment.thread,
-                entry: None,
-            });
+            chains.push(Chain::new(segment.thread));
         }
         let chain = chains.last_mut().expect("one was pushed");
-        let is_next = ordinal as usize == chain.segments.len()
-            && chain.segments.last().is_none_or(|(_, last)| last.used as usize == PAYLOAD_BYTES);
-        if is_next {
-            chain.segments.push((offset, segment));
+        if ordinal == chain.next_ordinal && chain.parts.back().is_none_or(Part::is_full) {
+            chain.push(Part::new(offset, segment.used));
         }
     }
-    Ok((chains, damage))
+    Ok(Merge::new(chains, damage))
 }
 
 #[cfg(test)]

@@ -2,38 +2,91 @@
 
 use crate::decode::DecodeError;
 
-/// Appends a number, seven bits a byte, the lowest first.
-#[inline]
-pub(crate) fn put(out: &mut Vec<u8>, value: u64) {
-    if value < 0x80 {
-        return out.push(value as u8);
+/// What takes the bytes of entries, one after the other.
+pub trait Output {
+    /// Appends a byte.
+    fn byte(&mut self, byte: u8);
+
+    /// Appends bytes.
+    fn bytes(&mut self, bytes: &[u8]);
+
+    /// Appends the lowest `count` bytes of a number, at most eight, the lowest first.
+    fn low_bytes(&mut self, number: u64, count: usize) {
+        self.bytes(&number.to_le_bytes()[..count]);
     }
-    put_long(out, value);
 }
 
-/// The bytes are put together first, so that the vector is asked for room once.
-fn put_long(out: &mut Vec<u8>, mut value: u64) {
-    let mut bytes = [0; 10];
-    let mut count = 0;
-    while value >= 0x80 {
-        bytes[count] = value as u8 | 0x80;
-        value >>= 7;
-        count += 1;
+impl Output for Vec<u8> {
+    #[inline]
+    fn byte(&mut self, byte: u8) {
+        self.push(byte);
     }
-    bytes[count] = value as u8;
-    out.extend_from_slice(&bytes[..=count]);
+
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+/// Collects bytes in a register, eight at a time. Everything that is called with it is inlined: what is not gets
+/// [`Collector::direct`].
+pub(crate) struct Collector<'a, O> {
+    out: &'a mut O,
+    number: u64,
+    count: usize,
+}
+
+impl<'a, O: Output> Collector<'a, O> {
+    #[inline(always)]
+    pub fn new(out: &'a mut O) -> Collector<'a, O> {
+        Collector { out, number: 0, count: 0 }
+    }
+
+    /// The output itself, with all that was collected.
+    #[inline(always)]
+    pub fn direct(&mut self) -> &mut O {
+        self.out.low_bytes(self.number, self.count);
+        (self.number, self.count) = (0, 0);
+        self.out
+    }
+}
+
+impl<O: Output> Output for Collector<'_, O> {
+    #[inline(always)]
+    fn byte(&mut self, byte: u8) {
+        if self.count == 8 {
+            self.direct();
+        }
+        self.number |= u64::from(byte) << (8 * self.count);
+        self.count += 1;
+    }
+
+    #[inline(always)]
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.direct().bytes(bytes);
+    }
+}
+
+/// Appends a number, seven bits a byte, the lowest first.
+#[inline(always)]
+pub(crate) fn put(out: &mut impl Output, mut value: u64) {
+    while value >= 0x80 {
+        out.byte(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.byte(value as u8);
 }
 
 /// Appends a signed number: small ones of either sign are short.
-#[inline]
-pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
+#[inline(always)]
+pub(crate) fn put_signed(out: &mut impl Output, value: i64) {
     put(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
 /// Appends a text with its length.
-pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_text(out: &mut impl Output, text: &str) {
     put(out, text.len() as u64);
-    out.extend_from_slice(text.as_bytes());
+    out.bytes(text.as_bytes());
 }
 
 /// Bytes that are read from the front.

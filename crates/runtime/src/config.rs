@@ -138,6 +138,7 @@ impl Config {
         };
         let usable = |available: u64| (available / 5 * 4).max(SMALLEST_BUDGET);
         let budget = usable(limit.bytes.min(process_limit));
+        let backlog = bytes("CAIRN_RECORD_BACKLOG", 0)?;
         let shared = SharedLimit { bytes: usable(limit.bytes), ..limit };
         let device_memory = match bytes("CAIRN_DEVICE_MEMORY", 0)? {
             0 => budget.min(LARGEST_DEVICE),
@@ -177,6 +178,7 @@ impl Config {
                 path,
                 session: text("CAIRN_RECORD_SESSION").unwrap_or_default(),
                 stacks: text("CAIRN_RECORD_STACKS").is_some_and(|value| value != "0"),
+                backlog,
             }),
             callback_limits: Limits {
                 log: milliseconds("CAIRN_CALLBACK_LOG_MS", 5000)?,

@@ -39,12 +39,13 @@ impl Shared {
     pub fn new(config: Config, streams: usize) -> crate::error::Result<Arc<Shared>> {
         let progress = Arc::new(Progress::new(streams));
         let spine = Arc::new(Spine::default());
+        // The recorder comes first: whoever reads the record meanwhile relies on it to read the clock of an event.
+        if let Some(settings) = &config.record {
+            spine.subscribe(Arc::new(Recorder::create(settings)?), &Recorder::KINDS)?;
+        }
         if let Some(path) = &config.trace {
             let kinds = [Kind::End, Kind::Synchronize];
             spine.subscribe(Arc::new(TaskTrace::create(path)?), &kinds)?;
-        }
-        if let Some(settings) = &config.record {
-            spine.subscribe(Arc::new(Recorder::create(settings)?), &Recorder::KINDS)?;
         }
         if log::log_enabled!(log::Level::Debug) {
             spine.subscribe(Arc::new(DebugLog), &DebugLog::KINDS)?;

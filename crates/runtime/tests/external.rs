@@ -466,8 +466,8 @@ impl UserAllocator for InfoAllocator {
 fn a_block_that_reports_too_few_bytes_or_no_reference_is_refused() {
     let fixture = fixture();
     let memory = fixture.runtime.alloc(0, 1 << 20);
-    let short = BlockInfo { bytes: 4095, reference_count: 1 };
-    let unused = BlockInfo { bytes: 4096, reference_count: 0 };
+    let short = BlockInfo { bytes: 4095, reference_count: 1, object: 71 };
+    let unused = BlockInfo { bytes: 4096, reference_count: 0, object: 70 };
     for (info, message) in [(short, "GetSize() says 4095"), (unused, "GetCount() says 0")] {
         let fake = Fake::bump(70 + info.reference_count, memory);
         let user = Box::new(InfoAllocator(fake.clone(), info));

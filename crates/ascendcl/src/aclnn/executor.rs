@@ -10,7 +10,8 @@ use crate::door::runtime;
 use cairn_exec::Execution;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::HandleObject;
-use cairn_runtime::record::{Site, site};
+use cairn_runtime::record::site::Preparation;
+use cairn_runtime::record::{Kind, Site, site};
 use cairn_runtime::stream::Stream;
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -43,7 +44,9 @@ impl Executor {
         deferred: DeferredAddresses,
     ) -> Executor {
         let (addresses, repeatable) = (Mutex::new(execution.addresses()), AtomicBool::new(false));
-        let site = site::keep();
+        let is_recorded = crate::process::started()
+            .is_some_and(|runtime| runtime.shared.spine.has_listener(Kind::Submit));
+        let site = Site { preparation: is_recorded.then(Preparation::now), ..site::keep() };
         Executor { operator, execution, site, origins, addresses, deferred, repeatable }
     }
 
@@ -63,8 +66,13 @@ impl Executor {
         if !self.deferred.is_empty() {
             self.resolve_addresses(&mut addresses)?;
         }
-        site::with_site(self.site, || self.execution.submit(stream, &addresses, workspace))
-            .map(drop)
+        let is_as_prepared =
+            || !self.repeatable.load(Ordering::Acquire) && self.execution.addresses() == addresses;
+        let preparation = self.site.preparation.filter(|_| is_as_prepared());
+        let decided = addresses.len() as u32;
+        let preparation = preparation.map(|it| Preparation { accesses: decided, ..it });
+        let site = Site { preparation, ..self.site };
+        site::with_site(site, || self.execution.submit(stream, &addresses, workspace)).map(drop)
     }
 
     /// Puts tensors that had no address when the call was planned where they are now.

@@ -349,6 +349,7 @@ pub struct CairnAllocator {
             block: *const core::ffi::c_void,
             bytes: *mut usize,
             reference_count: *mut usize,
+            allocator: *mut *const core::ffi::c_void,
         ),
     >,
     pub free: ::core::option::Option<

@@ -44,10 +44,11 @@ impl UserAllocator for GeAllocator {
     }
 
     fn block_info(&self, block: usize) -> Option<BlockInfo> {
-        let (mut bytes, mut reference_count) = (0, 0);
+        let (mut bytes, mut reference_count, mut object) = (0, 0, std::ptr::null());
+        let block = block as *const c_void;
         // SAFETY: the C++ side gave this function for blocks that it gave.
-        unsafe { (self.0.block_info?)(block as *const c_void, &mut bytes, &mut reference_count) };
-        Some(BlockInfo { bytes, reference_count })
+        unsafe { (self.0.block_info?)(block, &mut bytes, &mut reference_count, &mut object) };
+        Some(BlockInfo { bytes, reference_count, object: object as usize })
     }
 
     fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {

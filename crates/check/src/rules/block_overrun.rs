@@ -2,7 +2,7 @@
 //! are somebody else's.
 
 use super::{Rule, Tool, describe_block, place_of};
-use crate::finding::{Finding, Findings, Place, Severity};
+use crate::finding::{Fact, Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
 
@@ -16,16 +16,15 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         let (start, end) = (start as usize, end as usize);
         for blocks in [&state.user_blocks, &state.pool_blocks] {
             let Some(block) = blocks.at(start).filter(|block| block.end() < end) else { continue };
-            let mut facts = vec![format!(
-                "the block ends at {:#x}, the access {} bytes later",
-                block.end(),
-                end - block.end()
-            )];
-            facts.extend(
-                blocks
-                    .at(block.end())
-                    .map(|next| format!("the next block is {}", describe_block(next))),
-            );
+            let beyond = end - block.end();
+            let mut facts: Vec<Fact> = vec![
+                format!("the block ends at {:#x}, the access {beyond} bytes later", block.end())
+                    .into(),
+            ];
+            facts.extend(blocks.at(block.end()).map(|next| Fact {
+                text: format!("the next block is {}", describe_block(next)),
+                site: Some(next.site.clone()),
+            }));
             findings.add("", Finding {
                 rule: RULE.id,
                 severity: Severity::Error,

@@ -86,10 +86,13 @@ fn report(
             ),
             clauses: if of_pools { &["GE-REG-6", "ACL-REG-7"] } else { &[] },
             places: vec![place_of(touch), freed],
-            facts: vec![format!(
-                "missing: a synchronize of stream {stream} after its task {}",
-                touch.task.epoch.seq
-            )],
+            facts: vec![
+                format!(
+                    "missing: a synchronize of stream {stream} after its task {}",
+                    touch.task.epoch.seq
+                )
+                .into(),
+            ],
             help: format!(
                 "call aclrtSynchronizeStream on stream {stream} before the memory is freed"
             ),

@@ -16,10 +16,18 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
     else {
         return;
     };
-    let Some(executed) = state.executed.get(&stream) else { return };
-    let (clauses, first): (&[_], _) = match domain {
-        Domain::Acl => (&["ACL-REG-4"], "the first execution"),
-        Domain::Ge => (&["GE-REG-4"], "the graph is loaded"),
+    let Some(executed) = state.executed.get(&(domain, stream)) else { return };
+    let (clauses, first, fact): (&[_], _, _) = match domain {
+        Domain::Acl => (
+            &["ACL-REG-4"],
+            "the first execution",
+            "it serves what is executed from now on; on an NPU single operators ignore it",
+        ),
+        Domain::Ge => (
+            &["GE-REG-4"],
+            "the graph is loaded",
+            "memory that a load took stays where it is; on an NPU a loaded dynamic graph keeps the allocator that it has",
+        ),
     };
     findings.add("", Finding {
         rule: RULE.id,
@@ -30,7 +38,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             Place { text: format!("stream {stream} executes"), site: executed.clone() },
             Place { text: format!("thread {}: the allocator is registered", entry.thread), site: entry.site.clone() },
         ],
-        facts: vec!["memory that was taken before stays where it is; on an NPU single operators ignore the registration".into()],
+        facts: vec![fact.into()],
         help: format!("register the allocator before {first}"),
         count: 1,
         time_ns: entry.time_ns,

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// The rule.
 pub const RULE: Rule = Rule { id: "leak", tool: Tool::Leak, check };
 
+/// What is left of an allocator that was never unregistered.
+const REGISTRATION: &str = "registration of an allocator";
+
 /// Things of one kind that one call made.
 #[derive(Default)]
 struct Group {
@@ -33,8 +36,8 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         group.count += 1;
         group.bytes += bytes;
     };
-    let blocks =
-        state.allocations.live().chain(state.pool_blocks.live()).chain(state.user_blocks.live());
+    let live = [&state.allocations, &state.pool_blocks, &state.user_blocks];
+    let blocks = live.iter().flat_map(|blocks| blocks.live()).chain(&state.lost_blocks);
     for block in blocks {
         let what = match block.kind {
             MemoryKind::Device(_) => "device memory",
@@ -51,14 +54,24 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         }
     }
     for object in state.objects.values() {
-        // Streams have entries of their own, which leave out those of the engine.
+        // Streams and contexts have entries of their own, which leave out those of the engine.
         if &*object.kind != "stream" && &*object.kind != "context" && !object.site.entry.is_empty()
         {
             add(&object.kind, &object.site, 0, object.time_ns);
         }
     }
-    for site in state.streams.values().filter(|site| site.entry.starts_with("aclrtCreateStream")) {
-        add("stream", site, 0, 0);
+    let streams = state.streams.values().map(|site| ("stream", site));
+    let contexts = state.contexts.values().map(|site| ("context", site));
+    let lost = state.lost_handles.iter().map(|(what, site)| (*what, site));
+    for (what, site) in streams.chain(contexts).chain(lost) {
+        // A context brings a stream of its own.
+        let made_by = if what == "stream" { "aclrtCreateStream" } else { "aclrtCreateContext" };
+        if site.entry.starts_with(made_by) {
+            add(what, site, 0, 0);
+        }
+    }
+    for (_, site) in state.registered.values() {
+        add(REGISTRATION, site, 0, 0);
     }
     for graph in state.graphs.values().filter(|graph| graph.unloaded.is_none()) {
         add("a loaded graph", &graph.site, 0, 0);
@@ -66,14 +79,18 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
     for ((what, entry, thread, stack), group) in groups {
         let bytes =
             if group.bytes > 0 { format!(", {} bytes", group.bytes) } else { String::new() };
-        let is_descriptor = what == "allocator descriptor";
+        let clauses: &[_] = match what.as_str() {
+            "allocator descriptor" => &["ACL-REG-3"],
+            REGISTRATION => &["GE-UNREG-3"],
+            _ => &[],
+        };
         findings.add(
             &what,
             Finding {
                 rule: RULE.id,
                 severity: Severity::Error,
                 title: format!("never given back: {what}, {} in all{bytes}", group.count),
-                clauses: if is_descriptor { &["ACL-REG-3"] } else { &[] },
+                clauses,
                 places: vec![Place {
                     text: format!("thread {thread}: made in {entry}"),
                     site: Site { entry: entry.into(), thread, stack },

@@ -1,6 +1,7 @@
 //! The rules, a file each. A rule is a function from (state, moment) to findings.
 
 mod block_overrun;
+mod freed_on_another_stream;
 mod freed_while_pending;
 mod host_touch;
 mod late_registration;
@@ -10,12 +11,14 @@ mod order;
 mod output_lifetime;
 mod overlapping_blocks;
 mod pool_on_two_streams;
+mod reused_before_use;
 mod uninitialised;
 mod use_after_free;
+mod wrong_block;
 mod wrong_free;
 
 use crate::blocks::Block;
-use crate::finding::{Findings, Place};
+use crate::finding::{Fact, Findings, Place};
 use crate::moment::{Moment, Touch};
 use crate::state::State;
 use cairn_record::Mode;
@@ -65,16 +68,19 @@ pub struct Rule {
 }
 
 /// Every rule.
-pub const ALL: [Rule; 14] = [
+pub const ALL: [Rule; 17] = [
     order::RULE,
     pool_on_two_streams::RULE,
     model_on_two_streams::RULE,
     freed_while_pending::RULE,
     freed_while_pending::POOL_RULE,
+    freed_on_another_stream::RULE,
     late_registration::RULE,
     output_lifetime::RULE,
     use_after_free::RULE,
+    reused_before_use::RULE,
     wrong_free::RULE,
+    wrong_block::RULE,
     block_overrun::RULE,
     overlapping_blocks::RULE,
     host_touch::RULE,
@@ -122,8 +128,8 @@ fn describe_block(block: &Block) -> String {
     text
 }
 
-/// The innermost block at an address, for a line of facts.
-fn block_fact(state: &State, address: usize) -> Option<String> {
+/// The innermost block at an address, and who allocated it.
+fn block_fact(state: &State, address: usize) -> Option<Fact> {
     let block = (state.user_blocks.at(address))
         .or_else(|| state.pool_blocks.at(address))
         .or_else(|| state.allocations.at(address))?;
@@ -131,5 +137,6 @@ fn block_fact(state: &State, address: usize) -> Option<String> {
         true => String::new(),
         false => format!(", allocated in {}", block.site.entry),
     };
-    Some(format!("the bytes lie in the block {}{site}", describe_block(block)))
+    let text = format!("the bytes lie in the block {}{site}", describe_block(block));
+    Some(Fact { text, site: Some(block.site.clone()) })
 }

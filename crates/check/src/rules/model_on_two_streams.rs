@@ -31,7 +31,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             },
             Place { text: format!("stream {stream}: the model runs"), site: entry.site.clone() },
         ],
-        facts: vec![format!("missing: an order of stream {stream} after the run on stream {}", epoch.stream)],
+        facts: vec![format!("missing: an order of stream {stream} after the run on stream {}", epoch.stream).into()],
         help: format!("synchronize stream {} first, let stream {stream} wait for an event, or load the model a second time", epoch.stream),
         count: 1,
         time_ns: entry.time_ns,

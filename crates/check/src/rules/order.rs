@@ -2,10 +2,10 @@
 //! stream and a function of the library that touches memory on the calling thread.
 
 use super::{Rule, Tool, block_fact, describe_access, place_of};
-use crate::finding::{Finding, Findings, Place, Severity};
+use crate::finding::{Fact, Finding, Findings, Place, Severity};
 use crate::moment::{Moment, Submission, Touch};
 use crate::state::State;
-use cairn_record::entry::Happening;
+use cairn_record::entry::{Happening, Purpose};
 use cairn_record::{Access, Entry};
 use std::rc::Rc;
 
@@ -39,12 +39,15 @@ fn check_task(
         });
         let Some(earlier) = first else { continue };
         let (from, to) = (earlier.task.epoch.stream, touch.task.epoch.stream);
-        let mut facts: Vec<String> =
+        let mut facts: Vec<Fact> =
             block_fact(state, shared_address(&earlier.access, &touch.access)).into_iter().collect();
-        facts.push(format!(
-            "missing: an order of stream {to} after task {} of stream {from}",
-            earlier.task.epoch.seq
-        ));
+        facts.push(
+            format!(
+                "missing: an order of stream {to} after task {} of stream {from}",
+                earlier.task.epoch.seq
+            )
+            .into(),
+        );
         findings.add("task", Finding {
             rule: RULE.id,
             severity: Severity::Error,
@@ -82,12 +85,15 @@ fn check_host(
         });
         let Some(earlier) = first else { continue };
         let from = earlier.task.epoch.stream;
-        let mut facts: Vec<String> =
+        let mut facts: Vec<Fact> =
             block_fact(state, shared_address(&earlier.access, access)).into_iter().collect();
-        facts.push(format!(
-            "missing: a synchronize of stream {from} after its task {}",
-            earlier.task.epoch.seq
-        ));
+        facts.push(
+            format!(
+                "missing: a synchronize of stream {from} after its task {}",
+                earlier.task.epoch.seq
+            )
+            .into(),
+        );
         let text =
             format!("thread {}: {name} {}", entry.thread, describe_access(access.mode, start, end));
         findings.add("host", Finding {
@@ -113,11 +119,14 @@ fn shared_address(a: &Access, b: &Access) -> usize {
 /// two streams at a time.
 fn clauses(state: &State, earlier: &Touch, later: Option<&Touch>) -> &'static [&'static str] {
     let address = earlier.access.bounds().0 as usize;
+    let block = state.user_blocks.at(address).or_else(|| state.pool_blocks.at(address));
     let is_users = state.user_blocks.at(address).is_some()
         || state.user_blocks.retired(address, address + 1).next().is_some();
-    match (is_users && later.is_some(), earlier.task.graph.is_some()) {
-        (true, _) => &["GE-REG-5", "ACL-REG-6"],
-        (false, true) => &["GE-RUN-8"],
+    let is_result = earlier.task.graph.is_some() && !is_users
+        || block.is_some_and(|block| block.purpose == Purpose::Output);
+    match (is_result, is_users && later.is_some()) {
+        (true, _) => &["GE-RUN-8"],
+        (false, true) => &["GE-REG-5", "ACL-REG-6"],
         (false, false) => &[],
     }
 }

@@ -1,10 +1,11 @@
 //! `output-lifetime`: an output that the engine made is used after what it comes from is gone. An output of a user's allocator
 //! ends with the memory of that allocator; one of the built-in allocator ends with its graph.
 
-use super::{Rule, Tool, describe_block, place_of};
+use super::{Rule, Tool, describe_access, describe_block, place_of};
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
+use cairn_record::Entry;
 use cairn_record::entry::{Happening, MemoryKind, Purpose};
 
 /// The rule.
@@ -19,36 +20,59 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             Happening::Free { kind: MemoryKind::PoolBlock { .. }, address, .. } => {
                 released_late(state, entry, address, findings);
             }
+            Happening::Touch { ref name, ref accesses } => {
+                for access in accesses.iter() {
+                    let (start, end) = access.bounds();
+                    let (start, end) = (start as usize, end as usize);
+                    if unloaded_output(state, start).is_some() {
+                        let access = describe_access(access.mode, start, end);
+                        let text = format!("thread {}: {name} {access}", entry.thread);
+                        let place = Place { text, site: entry.site.clone() };
+                        touched_late(state, entry, start, place, findings);
+                    }
+                }
+            }
             _ => {}
         },
         Moment::Submit(entry, submission) => {
             for touch in &submission.touches {
                 let address = touch.access.bounds().0 as usize;
-                let Some((block, unload)) = unloaded_output(state, address) else { continue };
-                findings.add("touched", Finding {
-                    rule: RULE.id,
-                    severity: Severity::Error,
-                    title: "an output of the built-in allocator is touched after its graph was unloaded".into(),
-                    clauses: &["GE-RUN-5"],
-                    places: vec![unload, place_of(touch)],
-                    facts: vec![format!("the output is {}", describe_block(block))],
-                    help: "copy the output, or release it, before the graph is unloaded".into(),
-                    count: 1,
-                    time_ns: entry.time_ns,
-                });
+                if unloaded_output(state, address).is_some() {
+                    touched_late(state, entry, address, place_of(touch), findings);
+                }
             }
         }
         Moment::End => {}
     }
 }
 
-/// The memory of a user's allocator is freed while blocks of it are out.
-fn pool_freed(
+fn touched_late(
     state: &State,
-    entry: &cairn_record::Entry<'static>,
+    entry: &Entry<'static>,
     address: usize,
+    place: Place,
     findings: &mut Findings,
 ) {
+    let Some((block, unload)) = unloaded_output(state, address) else { return };
+    findings.add(
+        "touched",
+        Finding {
+            rule: RULE.id,
+            severity: Severity::Error,
+            title: "an output of the built-in allocator is touched after its graph was unloaded"
+                .into(),
+            clauses: &["GE-RUN-5"],
+            places: vec![unload, place],
+            facts: vec![format!("the output is {}", describe_block(block)).into()],
+            help: "copy the output, or release it, before the graph is unloaded".into(),
+            count: 1,
+            time_ns: entry.time_ns,
+        },
+    );
+}
+
+/// The memory of a user's allocator is freed while blocks of it are out.
+fn pool_freed(state: &State, entry: &Entry<'static>, address: usize, findings: &mut Findings) {
     let Some(memory) = state.allocations.at(address).filter(|memory| memory.address == address)
     else {
         return;
@@ -74,12 +98,7 @@ fn pool_freed(
     });
 }
 
-fn released_late(
-    state: &State,
-    entry: &cairn_record::Entry<'static>,
-    address: usize,
-    findings: &mut Findings,
-) {
+fn released_late(state: &State, entry: &Entry<'static>, address: usize, findings: &mut Findings) {
     let Some((block, unload)) = unloaded_output(state, address) else { return };
     findings.add("released", Finding {
         rule: RULE.id,
@@ -90,7 +109,7 @@ fn released_late(
             unload,
             Place { text: format!("thread {}: the output is released", entry.thread), site: entry.site.clone() },
         ],
-        facts: vec![format!("the output is {}", describe_block(block))],
+        facts: vec![format!("the output is {}", describe_block(block)).into()],
         help: "release the output before the graph is unloaded (the session destroyed, GEFinalize)".into(),
         count: 1,
         time_ns: entry.time_ns,

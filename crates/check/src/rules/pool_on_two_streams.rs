@@ -34,7 +34,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             ),
             clauses: &["GE-REG-5", "ACL-REG-6"],
             places: vec![place(last), place(task)],
-            facts: vec![format!("missing: a synchronize of stream {from}, or an event, before stream {stream} runs")],
+            facts: vec![format!("missing: a synchronize of stream {from}, or an event, before stream {stream} runs").into()],
             help: format!(
                 "synchronize stream {from} before the next execution on stream {stream}, or register a pool of its own on each stream"
             ),

@@ -1,7 +1,7 @@
 //! `uninitialised`: a task reads bytes of device memory that nobody wrote since they were allocated.
 
 use super::{Rule, Tool, block_fact, place_of};
-use crate::finding::{Finding, Findings, Severity};
+use crate::finding::{Fact, Finding, Findings, Severity};
 use crate::moment::Moment;
 use crate::state::State;
 
@@ -23,8 +23,8 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         });
         let (start, end) = (start as usize, end as usize);
         let Some(gap) = state.written.first_gap(start, end).filter(|_| !is_own) else { continue };
-        let mut facts: Vec<String> = block_fact(state, gap).into_iter().collect();
-        facts.push(format!("the first byte that nobody wrote is {gap:#x}"));
+        let mut facts: Vec<Fact> = block_fact(state, gap).into_iter().collect();
+        facts.push(format!("the first byte that nobody wrote is {gap:#x}").into());
         findings.add(
             "",
             Finding {

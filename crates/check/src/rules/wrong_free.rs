@@ -13,8 +13,10 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
     let Moment::Other(entry) = moment else { return };
     let Happening::WrongFree { address, reason } = &entry.happening else { return };
     let mut places = Vec::new();
-    let before = state.allocations.retired(*address, address.saturating_add(1)).next();
-    if let Some(retired) = before.filter(|retired| retired.block.address == *address) {
+    let mut before = [&state.allocations, &state.pool_blocks]
+        .into_iter()
+        .flat_map(|blocks| blocks.retired(*address, address.saturating_add(1)));
+    if let Some(retired) = before.find(|retired| retired.block.address == *address) {
         places.push(Place {
             text: format!("thread {}: {} is freed", retired.thread, describe_block(&retired.block)),
             site: retired.site.clone(),
@@ -35,7 +37,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             title: what.into(),
             clauses: &["TORCH-5"],
             places,
-            facts: vec![reason.to_string()],
+            facts: vec![reason.as_ref().into()],
             help: "free each block once, with the function that belongs to the one that made it"
                 .into(),
             count: 1,

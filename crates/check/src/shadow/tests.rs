@@ -11,6 +11,7 @@ fn touch(stream: StreamIndex, seq: u64, access: Access) -> Rc<Touch> {
         thread: 1,
         time_ns: 0,
         graph: None,
+        preparation: None,
     });
     Rc::new(Touch { task, access, step: None })
 }
@@ -44,7 +45,7 @@ proptest! {
         let mut list: Vec<Rc<Touch>> = Vec::new();
         for (index, (stream, access)) in accesses.into_iter().enumerate() {
             let touch = touch(stream, index as u64 + 1, access);
-            shadow.remember(&touch);
+            shadow.remember(&touch, &Clock::new());
             // A dense write stands for all before it in its bytes.
             list.push(touch);
         }
@@ -75,10 +76,55 @@ proptest! {
     ) {
         let mut shadow = Shadow::default();
         for (index, access) in accesses.into_iter().enumerate() {
-            shadow.remember(&touch(0, index as u64 + 1, access));
+            shadow.remember(&touch(0, index as u64 + 1, access), &Clock::new());
         }
         shadow.forget(from, from + bytes);
         let probe = touch(9, 1, Access::range(from, bytes as u64, Mode::Write));
         shadow.conflicts(&probe, |earlier| panic!("{earlier:?}"));
     }
+}
+
+/// Touches of separate bytes, one a task.
+fn touch_separately(shadow: &mut Shadow, tasks: std::ops::Range<u64>, known: &Clock) {
+    for task in tasks {
+        let access = Access::range(task as usize * 64, 32, Mode::Write);
+        shadow.remember(&touch(1, task + 1, access), known);
+    }
+}
+
+fn conflicts(shadow: &Shadow, task: u64) -> usize {
+    let mut count = 0;
+    let probe = touch(2, 1, Access::range(task as usize * 64, 1, Mode::Read));
+    shadow.conflicts(&probe, |_| count += 1);
+    count
+}
+
+#[test]
+fn what_is_finished_is_forgotten_first() {
+    let mut shadow = Shadow::default();
+    shadow.limit(1 << 20);
+    // All but the last ten tasks are finished.
+    let mut known = Clock::new();
+    for task in 0..100_000 {
+        if task > 10 {
+            known.raise(Epoch { stream: 1, seq: task - 9 });
+        }
+        touch_separately(&mut shadow, task..task + 1, &known);
+        assert!(shadow.bytes() <= 1 << 20);
+    }
+    assert!((99_991..100_000).all(|task| conflicts(&shadow, task) == 1));
+}
+
+#[test]
+fn beyond_its_bound_it_says_nothing_of_what_was_before() {
+    let mut shadow = Shadow::default();
+    shadow.limit(1 << 20);
+    for task in 0..100_000 {
+        touch_separately(&mut shadow, task..task + 1, &Clock::new());
+        assert!(shadow.bytes() <= 1 << 20, "{} bytes", shadow.bytes());
+        assert_eq!(conflicts(&shadow, task), usize::from(shadow.bytes() > 0), "the last one");
+    }
+    assert_eq!(conflicts(&shadow, 0), 0);
+    shadow.forget(0, usize::MAX);
+    assert_eq!(shadow.bytes(), 0);
 }

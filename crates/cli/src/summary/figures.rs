@@ -103,7 +103,7 @@ struct FirstReading {
 #[derive(Default)]
 struct Names {
     labels: BTreeMap<u64, String>,
-    /// The innermost frame of each stack.
+    /// The frame of each stack that says where a call came from.
     stacks: BTreeMap<u32, Frame>,
     symbols: RefCell<Symbols>,
 }
@@ -158,7 +158,7 @@ impl FirstReading {
                 self.names.labels.insert(plan.loaded, plan.label.clone());
             }
             Happening::Stack { number, frames } => {
-                if let Some(frame) = frames.first() {
+                if let Some(frame) = innermost_of_program(frames) {
                     self.names.stacks.insert(*number, frame.clone());
                 }
             }
@@ -247,6 +247,19 @@ impl Reserve {
             self.live_at_peak_reserved = self.live_at_peak_reserved.max(self.live);
         }
     }
+}
+
+/// The innermost frame that belongs to the program itself: of Python, one that is in no installed package.
+fn innermost_of_program(frames: &[Frame]) -> Option<&Frame> {
+    let is_of_program = |frame: &&Frame| match frame {
+        Frame::Python { file, .. } => {
+            !file.contains("/site-packages/")
+                && !file.contains("/lib/python3")
+                && !file.starts_with('<')
+        }
+        Frame::Native { .. } => false,
+    };
+    frames.iter().find(is_of_program).or_else(|| frames.first())
 }
 
 impl Names {

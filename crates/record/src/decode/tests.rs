@@ -197,6 +197,18 @@ fn other_happening() -> impl Strategy<Value = Happening<'static>> {
             address,
             reason: Cow::Owned(reason),
         }),
+        (any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
+            |(stream, seq, prepared_ns, accesses)| {
+                Happening::Prepared { stream, seq, prepared_ns, accesses }
+            }
+        ),
+        (any::<usize>(), any::<usize>(), any::<Option<usize>>()).prop_map(
+            |(object, block, other)| Happening::WrongBlock {
+                object,
+                block,
+                fault: other.map_or(BlockFault::FreedBefore, BlockFault::OfAnother),
+            }
+        ),
     ]
 }
 

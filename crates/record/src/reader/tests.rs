@@ -1,5 +1,5 @@
 use super::*;
-use crate::decode::tests::entry;
+use crate::decode::{Decoder, tests::entry};
 use crate::encode::Encoder;
 use crate::entry::{Happening, Site};
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ impl File {
         bytes.resize(HEADER_BYTES + (bytes.len() - HEADER_BYTES).next_multiple_of(piece), 0);
         let mut reader = Reader::new(&bytes[..]).unwrap();
         let entries = reader.by_ref().collect();
-        (entries, reader.damage.clone())
+        (entries, reader.damage().to_vec())
     }
 }
 

@@ -15,7 +15,7 @@ use super::raw::Extent;
 use super::request::Request;
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
-use crate::record::event::{Callback, MemoryKind};
+use crate::record::event::{BlockFault, Callback, MemoryKind};
 use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::stream::Stream;
@@ -51,6 +51,8 @@ pub struct BlockInfo {
     pub bytes: usize,
     /// Its reference count, the engine's included.
     pub reference_count: usize,
+    /// The object that it goes back to.
+    pub object: usize,
 }
 
 /// How a door calls a user allocator. Dropped, with no lock held, when nothing needs the
@@ -156,6 +158,12 @@ impl External {
         })
     }
 
+    fn emit_wrong(&self, block: usize, fault: BlockFault) {
+        let object = self.user.identity().object;
+        let emit = || Event::WrongBlock { object, block, fault };
+        self.shared.spine.emit(Kind::WrongBlock, emit);
+    }
+
     fn exiting_error(&self) -> Error {
         let text = format!("{} is not called any more: the process is exiting", self.name());
         Error::new(Code::RtInternal, text)
@@ -181,7 +189,11 @@ impl External {
             return Err(already_allocated(&visit, block, &outstanding));
         }
         let mut is_same_block = false;
-        let checked = check_block_info(&visit, block, bytes, self.user.block_info(block))
+        let info = self.user.block_info(block);
+        if let Some(info) = info.filter(|info| info.object != visit.object) {
+            self.emit_wrong(block, BlockFault::OfAnother(info.object));
+        }
+        let checked = check_block_info(&visit, block, bytes, info)
             .and_then(|()| self.call(UserCall::Address(block), stream))
             .and_then(|address| self.check_block(&visit, block, address, bytes, stream))
             .map(|outstanding| OutstandingBlock { reason, ..outstanding })
@@ -305,6 +317,9 @@ impl Allocator for External {
         let request = UserCall::Free(block.token);
         self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
+            if self.user.block_info(block.token).is_some_and(|info| info.reference_count == 0) {
+                self.emit_wrong(block.token, BlockFault::FreedBefore);
+            }
             reason.during(|| self.call(request, stream).map(drop))
         })
     }

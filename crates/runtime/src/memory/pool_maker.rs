@@ -9,6 +9,7 @@ use super::raw::Extent;
 use super::request::Request;
 use crate::error::{Error, Result};
 use crate::record::event::MemoryKind;
+use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::Arc;
@@ -118,6 +119,13 @@ impl Memory {
     /// Gives the block of a user's pool that begins at `address` back, after what was submitted to
     /// `stream`.
     pub fn give_back(&self, address: usize, stream: &Arc<Stream>) -> Result<()> {
+        self.give_back_block(address, stream).inspect_err(|error| {
+            let reason = &error.text;
+            self.spine.emit(Kind::WrongFree, || Event::WrongFree { address, reason });
+        })
+    }
+
+    fn give_back_block(&self, address: usize, stream: &Arc<Stream>) -> Result<()> {
         let pool = self.pool_at(address).ok_or_else(|| {
             let description = describe(address, &self.locate(address));
             Error::refused(format!(

@@ -11,7 +11,7 @@
 //!
 //! On an NPU a touch of device memory by the host is a fault; on a CPU it would just work, and the mistake would travel.
 
-use crate::record::{Event, Kind, Spine};
+use crate::record::{Event, Kind, Site, Spine, site, stack};
 use crate::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,7 +90,11 @@ pub(super) fn watch(spine: &Arc<Spine>) {
 /// process is about to end: nothing is lost where this allocates.
 pub fn report_touch(address: usize, writes: bool) -> bool {
     let Some(spine) = SPINE.get().filter(|_| find(address).is_some()) else { return false };
-    spine.emit(Kind::HostFault, || Event::HostFault { address, writes });
+    if spine.has_listener(Kind::HostFault) {
+        let site = Site { stack: stack::take_at_fault(), ..site::current() };
+        let emit = || spine.emit(Kind::HostFault, || Event::HostFault { address, writes });
+        site::with_site(site, emit);
+    }
     spine.flush();
     true
 }

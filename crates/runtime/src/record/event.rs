@@ -9,7 +9,8 @@ use crate::memory::purpose::{Owner, Purpose};
 use crate::task::Task;
 
 pub use cairn_record::entry::{
-    Callback, Change, Domain, MemoryKind, Outcome, Step, StepAccess, StepPlan, SyncObject,
+    BlockFault, Callback, Change, Domain, MemoryKind, Outcome, Step, StepAccess, StepPlan,
+    SyncObject,
 };
 
 /// A kind of event. Sinks choose by kind; nobody listening to a kind costs one atomic load where it happens.
@@ -64,11 +65,13 @@ pub enum Kind {
     HostFault,
     /// [`Event::WrongFree`].
     WrongFree,
+    /// [`Event::WrongBlock`].
+    WrongBlock,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = Kind::WrongFree as usize + 1;
+    pub const COUNT: usize = Kind::WrongBlock as usize + 1;
 
     /// What a task causes.
     pub const OF_TASKS: [Kind; 4] = [Kind::Submit, Kind::Start, Kind::End, Kind::Run];
@@ -99,6 +102,7 @@ impl Kind {
         Kind::Exit,
         Kind::HostFault,
         Kind::WrongFree,
+        Kind::WrongBlock,
     ];
 }
 
@@ -324,6 +328,15 @@ pub enum Event<'a> {
         /// What is wrong with it.
         reason: &'a str,
     },
+    /// A block of a user's allocator is not as the contract has it; the engine goes on.
+    WrongBlock {
+        /// The user's object.
+        object: usize,
+        /// The user's handle of the block.
+        block: usize,
+        /// What is wrong with it.
+        fault: BlockFault,
+    },
 }
 
 impl Event<'_> {
@@ -354,6 +367,7 @@ impl Event<'_> {
             Event::Exit => Kind::Exit,
             Event::HostFault { .. } => Kind::HostFault,
             Event::WrongFree { .. } => Kind::WrongFree,
+            Event::WrongBlock { .. } => Kind::WrongBlock,
         }
     }
 }

@@ -1,26 +1,35 @@
-//! The file of a record while it is written: mapped, so that what was written is there whatever becomes of the process.
+//! The file of a record while it is written.
 //!
-//! Threads take segments of the file ([`cairn_record::layout`]) and write into them without a lock. The file grows
+//! Threads take segments of the file ([`cairn_record::layout`]) and write into them without a lock ([`super::mapped`]). The file grows
 //! by pieces whose disk space is there before anybody writes into them: a full disk is an error when it grows, never a
 //! signal when a byte is stored.
+//!
+//! Where another process reads the record meanwhile and gives back what it has read (`cairn check`), threads wait for it when
+//! it falls too far behind: the file then takes no more disk than that, however long the program runs.
 
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
 use crate::sync::now_ns;
 use cairn_record::layout::*;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::process::{Pid, test_kill_process};
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::mapped::{EmptySegment, HeaderPage, PIECE_BYTES, SegmentWriter};
 
 /// How many names are tried for a process whose file exists.
 const MAX_NAMES: usize = 1000;
 
-/// What to record, from the environment (`CAIRN_RECORD`, `CAIRN_RECORD_SESSION`, `CAIRN_RECORD_STACKS`).
+/// For how long a reader may do nothing before nobody waits for it any more.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// What to record, from the environment (`CAIRN_RECORD`, `CAIRN_RECORD_SESSION`, `CAIRN_RECORD_STACKS`, `CAIRN_RECORD_BACKLOG`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordSettings {
     /// The file.
@@ -29,13 +38,22 @@ pub struct RecordSettings {
     pub session: String,
     /// Stacks are taken too.
     pub stacks: bool,
+    /// How many bytes a process that reads the record meanwhile may be behind before threads wait for it; 0: nobody waits.
+    pub backlog: u64,
 }
 
 /// A record that this process writes.
 pub struct RecordFile {
     path: PathBuf,
     inode: (u64, u64),
+    header: HeaderPage,
     growth: Mutex<Growth>,
+    /// Segments that threads have taken.
+    taken: AtomicU64,
+    /// How many of them a reader may be behind.
+    backlog: u64,
+    /// Nobody waits for the reader any more.
+    is_alone: AtomicBool,
     /// The record has ended: the disk is full, or the file is gone.
     ended: AtomicBool,
     chains: AtomicU32,
@@ -43,21 +61,10 @@ pub struct RecordFile {
 
 struct Growth {
     file: File,
-    /// Where the next segment begins.
-    next: u64,
     /// Where the file ends.
     end: u64,
-    /// The mapping of the last piece.
-    piece: *mut u8,
-}
-
-// SAFETY: the pointer is to a mapping of this process that is never unmapped.
-unsafe impl Send for Growth {}
-
-/// A segment that one thread writes into.
-pub struct SegmentWriter {
-    base: *mut u8,
-    used: usize,
+    /// The rest of the last piece.
+    free: VecDeque<EmptySegment>,
 }
 
 impl RecordFile {
@@ -80,12 +87,16 @@ impl RecordFile {
         };
         file.write_all(&header.encode()).map_err(fail)?;
         let metadata = file.metadata().map_err(fail)?;
-        let end = HEADER_BYTES as u64;
-        let growth = Growth { file, next: end, end, piece: std::ptr::null_mut() };
+        let header = HeaderPage::map(&file).map_err(fail)?;
+        let growth = Growth { file, end: HEADER_BYTES as u64, free: VecDeque::new() };
         Ok(RecordFile {
             path: std::path::absolute(&path).unwrap_or(path),
             inode: (metadata.dev(), metadata.ino()),
+            header,
             growth: Mutex::new(Rank::Trace, growth),
+            taken: AtomicU64::new(0),
+            backlog: settings.backlog.div_ceil(SEGMENT_BYTES as u64),
+            is_alone: AtomicBool::new(settings.backlog == 0),
             ended: AtomicBool::new(false),
             chains: AtomicU32::new(0),
         })
@@ -101,57 +112,69 @@ impl RecordFile {
         self.chains.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// An empty segment; `None` when the record has ended. The first failure is reported in the log.
-    pub fn segment(&self, chain: u32, ordinal: u32, thread: u64) -> Option<SegmentWriter> {
+    /// A segment for a thread, which makes an entry if `is_busy`; `None` when the record has ended. The first failure is
+    /// reported in the log.
+    pub fn segment(&self, header: Segment, is_busy: bool) -> Option<SegmentWriter> {
         let mut growth = self.growth.lock();
         if self.ended() {
             return None;
         }
-        if growth.next == growth.end
+        if growth.free.is_empty()
             && let Err(error) = self.grow(&mut growth)
         {
             self.ended.store(true, Ordering::Relaxed);
+            self.header.mark_cut_short();
             log::warn!("the record {} ends here: {error}", self.path.display());
             return None;
         }
-        let index = (growth.next - HEADER_BYTES as u64) / SEGMENT_BYTES as u64;
-        let offset = index as usize % PIECE_SEGMENTS * SEGMENT_BYTES;
-        growth.next += SEGMENT_BYTES as u64;
-        // SAFETY: the segment lies inside of the last piece, which is mapped.
-        let base = unsafe { growth.piece.add(offset) };
-        let header = Segment { chain, ordinal, thread, used: 0 }.encode();
-        // SAFETY: nobody else has this segment.
-        unsafe { base.copy_from_nonoverlapping(header.as_ptr(), header.len()) };
-        Some(SegmentWriter { base, used: 0 })
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        // Begun with the lock held: a reader finds segments in the order of the file.
+        growth.free.pop_front().map(|segment| segment.begin(header, is_busy))
+    }
+
+    /// Waits while a reader of this record is too far behind. The thread must not be busy: the reader could not go on.
+    pub fn wait_for_reader(&self) {
+        if self.is_alone.load(Ordering::Relaxed) {
+            return;
+        }
+        let (mut consumed, mut since) = (self.header.consumed(), Instant::now());
+        while self.taken.load(Ordering::Relaxed).saturating_sub(consumed) > self.backlog {
+            if !self.has_reader() || since.elapsed() > MAX_WAIT {
+                self.is_alone.store(true, Ordering::Relaxed);
+                let path = self.path.display();
+                return log::warn!(
+                    "nobody reads the record {path} any more: it grows from here on"
+                );
+            }
+            std::thread::sleep(Duration::from_micros(200));
+            let now = self.header.consumed();
+            if now != consumed {
+                (consumed, since) = (now, Instant::now());
+            }
+        }
+    }
+
+    /// Whether the process that reads this record lives; also before it has begun.
+    fn has_reader(&self) -> bool {
+        let reader = Pid::from_raw(self.header.reader() as i32);
+        reader.is_none_or(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
     }
 
     /// Makes the file longer by a piece, and maps that.
     fn grow(&self, growth: &mut Growth) -> io::Result<()> {
         self.check_descriptor(growth)?;
-        let bytes = PIECE_SEGMENTS * SEGMENT_BYTES;
         // Beyond this limit the kernel would send a signal that ends the program.
         let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-        if limit.is_some_and(|limit| growth.end + bytes as u64 > limit) {
+        if limit.is_some_and(|limit| growth.end + PIECE_BYTES as u64 > limit) {
             return Err(rustix::io::Errno::FBIG.into());
         }
-        match fallocate(&growth.file, FallocateFlags::empty(), growth.end, bytes as u64) {
+        match fallocate(&growth.file, FallocateFlags::empty(), growth.end, PIECE_BYTES as u64) {
             Ok(()) => {}
-            Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(&growth.file, growth.end, bytes)?,
+            Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(&growth.file, growth.end)?,
             Err(error) => return Err(error.into()),
         }
-        // SAFETY: a new mapping at an address that the kernel chooses. Others may cut the file off, which is their affair.
-        let piece = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                &growth.file,
-                growth.end,
-            )?
-        };
-        growth.piece = piece.cast();
-        growth.end += bytes as u64;
+        growth.free.extend(EmptySegment::map_piece(&growth.file, growth.end)?);
+        growth.end += PIECE_BYTES as u64;
         Ok(())
     }
 
@@ -175,36 +198,12 @@ impl RecordFile {
     /// Gives back the disk space of the last piece that nobody took, at the end of the process.
     pub fn trim(&self) {
         let mut growth = self.growth.lock();
-        if growth.next < growth.end && self.check_descriptor(&mut growth).is_ok() {
+        let unused = (growth.free.len() * SEGMENT_BYTES) as u64;
+        if unused > 0 && self.check_descriptor(&mut growth).is_ok() {
             // A hole, and no shorter file: threads may still take these segments.
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let _ = fallocate(&growth.file, hole, growth.next, growth.end - growth.next);
+            let _ = fallocate(&growth.file, hole, growth.end - unused, unused);
         }
-    }
-}
-
-impl SegmentWriter {
-    /// Bytes that still fit.
-    pub fn room(&self) -> usize {
-        PAYLOAD_BYTES - self.used
-    }
-
-    /// Stores bytes that fit. They count once [`SegmentWriter::publish`] was called.
-    pub fn write(&mut self, bytes: &[u8]) {
-        assert!(bytes.len() <= self.room(), "{} bytes for {}", bytes.len(), self.room());
-        // SAFETY: they fit into the segment, which this thread alone writes.
-        unsafe {
-            let to = self.base.add(SEGMENT_HEADER_BYTES + self.used);
-            to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-        }
-        self.used += bytes.len();
-    }
-
-    /// Makes what was written count.
-    pub fn publish(&self) {
-        // SAFETY: four bytes of the header, aligned, which this thread alone writes.
-        let used = unsafe { AtomicU32::from_ptr(self.base.add(USED_OFFSET).cast()) };
-        used.store(self.used as u32, Ordering::Release);
     }
 }
 
@@ -256,9 +255,9 @@ fn read_header(file: &File) -> std::result::Result<Header, HeaderError> {
     Header::decode(&header[..count])
 }
 
-fn write_zeros(file: &File, from: u64, bytes: usize) -> io::Result<()> {
+fn write_zeros(file: &File, from: u64) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
-    file.write_all_at(&vec![0; bytes], from)
+    file.write_all_at(&vec![0; PIECE_BYTES], from)
 }
 
 /// The command that runs, its arguments apart by spaces.

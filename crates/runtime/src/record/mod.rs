@@ -10,6 +10,7 @@ pub mod debug_log;
 pub mod event;
 pub mod file;
 pub mod live_figures;
+mod mapped;
 pub mod recorder;
 pub mod site;
 pub mod stack;

@@ -1,17 +1,23 @@
 //! The sink that writes a record ([`cairn_record`]): every event, as an entry in the segments of its thread.
 
 use super::event::Event;
-use super::file::{RecordFile, RecordSettings, SegmentWriter};
-use super::site::Site;
+use super::file::{RecordFile, RecordSettings};
+use super::mapped::{SegmentOutput, SegmentWriter};
+use super::site::{Preparation, Site};
 use super::{Access, Kind, Sink, Stamp, stack};
 use crate::error::Result;
 use crate::memory::purpose::Owner;
 use crate::task::{Body, Task};
 use cairn_record::encode::Encoder;
 use cairn_record::entry::{self, Happening, TaskKind};
+use cairn_record::layout::Segment;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// With less room than this in its segment a thread looks whether it has to wait for a reader.
+const ROOM: usize = 4096;
 
 /// Writes everything that happens into a file. Threads share nothing but the file's growth.
 pub struct Recorder {
@@ -31,7 +37,8 @@ struct ThreadLog {
     thread: u64,
     segment: Option<SegmentWriter>,
     encoder: Encoder,
-    bytes: Vec<u8>,
+    /// What did not fit into the segment.
+    rest: Vec<u8>,
     accesses: Vec<Access>,
 }
 
@@ -54,27 +61,26 @@ impl Recorder {
         Ok(Recorder { number, file, written_stacks: AtomicU32::new(0) })
     }
 
-    /// Writes the stacks up to a number that nobody has written yet.
+    /// Encodes the stacks up to a number that nobody has written yet.
     #[cold]
-    fn write_stacks(&self, log: &mut ThreadLog, stamp: &Stamp, last: u32) {
+    fn encode_stacks(
+        &self,
+        stamp: &Stamp,
+        last: u32,
+        encoder: &mut Encoder,
+        out: &mut SegmentOutput<'_>,
+    ) {
         let first = self.written_stacks.fetch_max(last, Ordering::AcqRel) + 1;
         for number in first..=last {
             let frames = stack::frames(number);
             let what = Happening::Stack { number, frames: Cow::Borrowed(&frames) };
-            let nowhere = entry::Site::default();
-            log.bytes.clear();
-            log.encoder.encode_parts(stamp.time_ns(), &nowhere, &what, &mut log.bytes);
-            log.append(&self.file);
+            encoder.encode_parts(stamp.time_ns(), &entry::Site::default(), &what, out);
         }
     }
 
-    /// The calling thread's log in this record.
-    fn log(&self, stamp: &Stamp) -> &'static RefCell<ThreadLog> {
-        if let Some(log) = LOG.get()
-            && log.try_borrow().is_ok_and(|log| log.recorder == self.number)
-        {
-            return log;
-        }
+    /// A log of this record for the calling thread.
+    #[cold]
+    fn new_log(&self, stamp: &Stamp) -> &'static RefCell<ThreadLog> {
         let log = Box::leak(Box::new(RefCell::new(ThreadLog {
             recorder: self.number,
             chain: self.file.new_chain(),
@@ -82,7 +88,7 @@ impl Recorder {
             thread: stamp.thread(),
             segment: None,
             encoder: Encoder::default(),
-            bytes: Vec::new(),
+            rest: Vec::new(),
             accesses: Vec::new(),
         })));
         LOG.set(Some(log));
@@ -95,25 +101,40 @@ impl Sink for Recorder {
         if self.file.ended() {
             return;
         }
-        let log = self.log(stamp);
+        let log = LOG.get().unwrap_or_else(|| self.new_log(stamp));
         // Borrowed already: something that happened inside of this very function, which nobody needs to know.
         let Ok(mut log) = log.try_borrow_mut() else { return };
+        if log.recorder != self.number {
+            log = self.new_log(stamp).borrow_mut();
+        }
         let log = &mut *log;
-        let mut accesses = std::mem::take(&mut log.accesses);
-        accesses.clear();
-        if let Event::Submit { task, .. } = event {
-            task.each_access(&mut |access| accesses.push(access));
-        }
         let call = stamp.site();
-        if call.stack > self.written_stacks.load(Ordering::Acquire) {
-            self.write_stacks(log, stamp, call.stack);
+        log.accesses.clear();
+        if let Event::Submit { task, .. } = event {
+            task.each_access(&mut |access| log.accesses.push(access));
         }
-        log.bytes.clear();
-        let what = happening(event, &accesses);
-        log.encoder.encode_parts(stamp.time_ns(), &site(call), &what, &mut log.bytes);
-        drop(what);
-        log.accesses = accesses;
-        log.append(&self.file);
+        if !log.begin(&self.file) {
+            return;
+        }
+        let Some(segment) = &mut log.segment else { return };
+        let before = segment.used();
+        let mut out = segment.output(&mut log.rest);
+        if call.stack > self.written_stacks.load(Ordering::Acquire) {
+            self.encode_stacks(stamp, call.stack, &mut log.encoder, &mut out);
+        }
+        if let Event::Submit { stream, seq, .. } = *event
+            && let Some(Preparation { prepared_ns, accesses }) = call.preparation
+        {
+            let what = Happening::Prepared { stream, seq, prepared_ns, accesses };
+            log.encoder.encode_parts(stamp.time_ns(), &site(call), &what, &mut out);
+        }
+        // It borrows or is a constant, all of it: there is nothing to drop.
+        let what = ManuallyDrop::new(happening(event, &log.accesses));
+        log.encoder.encode_parts(stamp.time_ns(), &site(call), &what, &mut out);
+        match log.rest.is_empty() {
+            true => segment.publish(),
+            false => log.append_rest(&self.file, before),
+        }
     }
 
     fn flush(&self) {
@@ -122,35 +143,63 @@ impl Sink for Recorder {
 }
 
 impl ThreadLog {
-    fn new_segment(&mut self, file: &RecordFile) -> Option<SegmentWriter> {
-        let segment = file.segment(self.chain, self.next_ordinal, self.thread)?;
+    fn new_segment(&mut self, file: &RecordFile, is_busy: bool) -> Option<SegmentWriter> {
+        let (chain, ordinal, thread) = (self.chain, self.next_ordinal, self.thread);
+        let segment = file.segment(Segment { chain, ordinal, thread, used: 0 }, is_busy)?;
         self.next_ordinal += 1;
         Some(segment)
     }
 
-    /// Appends the encoded entry to the chain.
-    fn append(&mut self, file: &RecordFile) {
-        if let Some(segment) = &mut self.segment
-            && self.bytes.len() <= segment.room()
-        {
-            segment.write(&self.bytes);
-            return segment.publish();
+    /// Says that this thread makes an entry, before the clock is read for it; false when the record has ended.
+    #[inline]
+    fn begin(&mut self, file: &RecordFile) -> bool {
+        match &self.segment {
+            Some(segment) if segment.room() >= ROOM => {
+                segment.set_busy();
+                true
+            }
+            _ => self.begin_near_end(file),
         }
-        // It goes on in further segments. The first one counts last, so that no part of an entry ever does.
-        let bytes = std::mem::take(&mut self.bytes);
+    }
+
+    #[cold]
+    fn begin_near_end(&mut self, file: &RecordFile) -> bool {
+        file.wait_for_reader();
+        match self.segment.take().filter(|segment| segment.room() > 0) {
+            Some(segment) => {
+                segment.set_busy();
+                self.segment = Some(segment);
+            }
+            None => self.segment = self.new_segment(file, true),
+        }
+        self.segment.is_some()
+    }
+
+    /// An entry goes on in further segments. The first one, which had `before` bytes, counts last, so that no part of an entry
+    /// ever does.
+    #[cold]
+    fn append_rest(&mut self, file: &RecordFile, before: usize) {
+        let bytes = std::mem::take(&mut self.rest);
+        let mut written: Vec<SegmentWriter> = self.segment.take().into_iter().collect();
         let mut rest = &bytes[..];
-        let mut written = Vec::new();
         while !rest.is_empty() {
-            let taken = self.segment.take();
-            let Some(mut segment) = taken.or_else(|| self.new_segment(file)) else { return };
-            let part = rest.len().min(segment.room());
-            segment.write(&rest[..part]);
-            rest = &rest[part..];
+            let Some(mut segment) = self.new_segment(file, false) else {
+                // The record has ended, and this entry is not in it.
+                if let Some(first) = written.first_mut() {
+                    first.truncate(before);
+                    first.publish();
+                }
+                return;
+            };
+            let (part, later) = rest.split_at(rest.len().min(segment.room()));
+            segment.write(part);
+            rest = later;
             written.push(segment);
         }
         written.iter().rev().for_each(SegmentWriter::publish);
         self.segment = written.pop();
-        self.bytes = bytes;
+        self.rest = bytes;
+        self.rest.clear();
     }
 }
 
@@ -236,6 +285,9 @@ fn happening<'a>(event: &Event<'a>, accesses: &'a [Access]) -> Happening<'a> {
         Event::HostFault { address, writes } => Happening::HostFault { address, writes },
         Event::WrongFree { address, reason } => {
             Happening::WrongFree { address, reason: Cow::Borrowed(reason) }
+        }
+        Event::WrongBlock { object, block, fault } => {
+            Happening::WrongBlock { object, block, fault }
         }
     }
 }

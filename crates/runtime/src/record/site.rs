@@ -18,11 +18,29 @@ pub struct Site {
     pub thread: u64,
     /// The recorder's number of the stack; 0 where none was taken.
     pub stack: u32,
+    /// Set where the call only prepared what another one does.
+    pub preparation: Option<Preparation>,
+}
+
+/// A call that prepared a task, which another one submits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    /// When it was.
+    pub prepared_ns: u64,
+    /// How many of the task's first accesses it decided.
+    pub accesses: u32,
+}
+
+impl Preparation {
+    /// By the call that this thread is inside of; of no accesses yet.
+    pub fn now() -> Preparation {
+        Preparation { prepared_ns: crate::sync::now_ns(), accesses: 0 }
+    }
 }
 
 impl Site {
     /// Outside of any call of the program.
-    pub const NONE: Site = Site { entry: "", thread: 0, stack: 0 };
+    pub const NONE: Site = Site { entry: "", thread: 0, stack: 0, preparation: None };
 
     /// The same with the number of the calling thread, unless it is outside of calls or has one.
     pub fn resolved(self) -> Site {
