@@ -39,6 +39,7 @@ mod memory_pool;
 mod message;
 mod probe;
 mod process;
+mod reason;
 mod stacks;
 mod stream;
 mod tensor_desc;
