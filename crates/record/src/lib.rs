@@ -17,6 +17,7 @@ pub mod entry;
 pub mod layout;
 pub mod name;
 pub mod reader;
+pub mod trace;
 mod wire;
 
 pub use access::{Access, Mode, Overlap};
