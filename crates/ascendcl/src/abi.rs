@@ -2108,6 +2108,12 @@ impl Default for CairnProbe {
         }
     }
 }
+///< aclrtAllocatorRegister
+pub const CAIRN_PROBE_ACL: CairnProbeDomain = 0;
+///< RegisterExternalAllocator
+pub const CAIRN_PROBE_GE: CairnProbeDomain = 1;
+/// Whose registration counts.
+pub type CairnProbeDomain = u32;
 ///< constants, while a graph is loaded
 pub const CAIRN_CLASS_CONST: cairnAllocationClass = 1;
 ///< intermediates and workspaces of a static graph
@@ -2130,7 +2136,7 @@ pub type cairnAllocationClass = u32;
 pub struct cairnAllocationReason {
     ///< what it is for
     pub memoryClass: cairnAllocationClass,
-    ///< the graph's id in its session
+    ///< the graph's id in its session; UINT32_MAX for a single operator
     pub graphId: u32,
     ///< the operator, where it is for one; else null. Lives for ever
     pub operatorName: *const core::ffi::c_char,
@@ -2928,7 +2934,8 @@ pub mod signature {
         outputQ: *const u32,
         outputQNum: usize,
     ) -> aclError;
-    /// Loads a model built in this process. Not supported.
+    /** Loads a model that aclgrphBuildModelFromFile or aclgrphBuildModelFromData built in this process. The priority, memory
+    and weights of `handle` are used; it needs no load type.*/
     pub type aclmdlLoadFromModel = unsafe extern "C" fn(
         model: *const aclmdlModel,
         handle: *const aclmdlConfigHandle,
@@ -3878,7 +3885,7 @@ pub mod signature {
         pkgName: *mut core::ffi::c_char,
         versionStr: *mut core::ffi::c_char,
     ) -> aclError;
-    /// Fills `reason` and gives true inside a call that the graph engine makes for memory; else gives false.
+    /// Fills `reason` and gives true inside a call that Cairn makes for memory; else gives false.
     pub type cairnGetAllocationReason =
         unsafe extern "C" fn(reason: *mut cairnAllocationReason) -> bool;
     /** Runs a probe on a stream, with the allocator that is registered on it, else with memory of the
@@ -3887,6 +3894,17 @@ pub mod signature {
         unsafe extern "C" fn(stream: aclrtStream, probe: *mut CairnProbe) -> aclError;
     /// Gives back, on the calling thread, what a probe kept.
     pub type cairnProbeGiveBack = unsafe extern "C" fn(kept: *mut core::ffi::c_void) -> aclError;
+    /** Takes one block for work on a stream from the allocator that is registered there, and queues nothing. `near` is
+    the preferred address, NULL for any. Fails if none is registered, and with what the engine has against the block.
+    Give `*kept` to cairnProbeGiveBack.*/
+    pub type cairnProbeTake = unsafe extern "C" fn(
+        stream: aclrtStream,
+        domain: CairnProbeDomain,
+        bytes: usize,
+        near: *mut core::ffi::c_void,
+        address: *mut *mut core::ffi::c_void,
+        kept: *mut *mut core::ffi::c_void,
+    ) -> aclError;
 }
 /// Every function, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -4259,10 +4277,11 @@ pub enum Entry {
     cairnGetAllocationReason,
     cairnProbeExecute,
     cairnProbeGiveBack,
+    cairnProbeTake,
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 367usize;
+    pub const COUNT: usize = 368usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -4632,5 +4651,6 @@ impl Entry {
         "cairnGetAllocationReason",
         "cairnProbeExecute",
         "cairnProbeGiveBack",
+        "cairnProbeTake",
     ];
 }
