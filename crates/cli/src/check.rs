@@ -1,7 +1,8 @@
 //! `cairn check`: whether a program keeps the contract. A program is run with a record, and the record is read; a record
 //! that exists is read as it is.
 
-use crate::recorded_run::{RecordedRun, unique};
+use crate::private_folder::PrivateFolder;
+use crate::recorded_run::RecordedRun;
 use crate::run;
 use crate::symbols::Symbols;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -12,8 +13,7 @@ use cairn_record::entry::{Frame, Happening};
 use cairn_record::{ReadError, Reader};
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => {
             ensure!(!arguments.program.is_empty(), "name a record, or a program after --");
             let folder = PrivateFolder::create()?;
-            let (program, output) = (&arguments.program, folder.0.join("run.cairn"));
+            let (program, output) = (&arguments.program, folder.path().join("run.cairn"));
             let variables = [("CAIRN_MEMORY", protected_memory())];
             let run = match RecordedRun::run(program, output, arguments.stacks, &variables)? {
                 Ok(run) => run,
@@ -197,24 +197,6 @@ impl RecordedStacks {
 impl Stacks for RecordedStacks {
     fn frames(&self, stack: u32) -> Vec<String> {
         self.frames.get(&stack).cloned().unwrap_or_default()
-    }
-}
-
-/// A folder for records that nobody else can read; removed at the end.
-struct PrivateFolder(PathBuf);
-
-impl PrivateFolder {
-    fn create() -> Result<PrivateFolder> {
-        let path = std::env::temp_dir().join(format!("cairn-{}", unique()));
-        let created = DirBuilder::new().mode(0o700).create(&path);
-        created.with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(PrivateFolder(std::path::absolute(&path)?))
-    }
-}
-
-impl Drop for PrivateFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

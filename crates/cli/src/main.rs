@@ -1,15 +1,20 @@
 //! The `cairn` command: runs programs on the toolkit around it, says what is wrong, and, called as
 //! `npu-smi`, answers as that does.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod bench;
+mod blocks;
 mod cann;
 mod check;
 mod doctor;
 mod elf;
 mod environment;
+mod pooltest;
+mod private_folder;
 mod record;
 mod recorded_run;
+mod replay;
 mod run;
 mod smi;
 mod summary;
@@ -51,6 +56,13 @@ enum Command {
     Record(record::Arguments),
     /// Sum up a record: peaks and whose they are, counts, times
     Summary(summary::Arguments),
+    /// Run the requests of records and traces on other allocators: docs/replay.md
+    Replay(replay::Arguments),
+    /// Check whether a memory pool keeps the contract, clause by clause: docs/pooltest.md
+    Pooltest(pooltest::Arguments),
+    /// The part of `replay` and `pooltest` that runs users' libraries
+    #[command(hide = true)]
+    PoolBench(bench::job::Arguments),
     /// Print the environment as shell commands: eval "$(cairn env)"
     Env,
     /// Check toolkit, environment and machine, and what the given libraries need; reads files only
@@ -68,6 +80,9 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::run(&arguments),
         Command::Summary(arguments) => summary::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Pooltest(arguments) => pooltest::run(&arguments),
+        Command::PoolBench(arguments) => bench::job::run(&arguments),
         Command::Env => environment::print(),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };

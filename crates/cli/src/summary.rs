@@ -1,8 +1,7 @@
 //! `cairn summary`: what a record says about memory and time.
 
-mod blocks;
-mod counts;
-mod figures;
+pub mod counts;
+pub mod figures;
 mod json;
 mod text;
 

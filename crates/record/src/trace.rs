@@ -96,13 +96,15 @@ impl Trace {
             [] => Ok(()),
             [first, ..] if first.starts_with('#') => Ok(()),
             ["a", id, bytes, ref place @ ..] if place.len() <= 2 => {
-                let bytes = bytes.parse().map_err(|_| format!("`{bytes}` is no number of bytes"))?;
+                let bytes =
+                    bytes.parse().map_err(|_| format!("`{bytes}` is no number of bytes"))?;
                 let stream = number(place.first(), MAX_STREAM, "stream")?;
                 let device = number(place.get(1), MAX_DEVICE, "device")?;
                 if live.contains_key(id) {
                     return Err(format!("block {id} is live already"));
                 }
-                let number = self.take(bytes, stream, device).ok_or("more bytes than there can be")?;
+                let number =
+                    self.take(bytes, stream, device).ok_or("more bytes than there can be")?;
                 live.insert(id, LiveBlock { number, bytes, stream });
                 Ok(())
             }

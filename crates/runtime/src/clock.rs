@@ -14,8 +14,8 @@
 //! `e`; an access that `ordered` does not cover is a race even if `finished` happens to.
 
 use crate::lock::{Mutex, Rank};
-use crate::sync::{Arc, Weak};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, Weak};
 pub use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 
 /// The instance `finished`, and beside it what was submitted. One pair of cache lines a stream, so

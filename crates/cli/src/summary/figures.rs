@@ -12,11 +12,11 @@ use cairn_record::{
     reader::{Damage, Source},
 };
 
-use super::{
+use super::counts::Counts;
+use crate::{
     blocks::{Block, Blocks, Class, device_of},
-    counts::Counts,
+    symbols::Symbols,
 };
-use crate::symbols::Symbols;
 
 /// Bytes and blocks of one purpose, owner or site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -128,7 +128,16 @@ impl PoolFigures {
     fn from_words(words: [u64; 8]) -> PoolFigures {
         let (device, number) = unpair(words[0]);
         let [_, built_in, reserved, live, peak, waiting, blocks, _] = words;
-        PoolFigures { device, number, built_in: built_in != 0, reserved, live, peak, waiting, blocks }
+        PoolFigures {
+            device,
+            number,
+            built_in: built_in != 0,
+            reserved,
+            live,
+            peak,
+            waiting,
+            blocks,
+        }
     }
 }
 
@@ -245,7 +254,8 @@ fn details_in(folders: &[PathBuf], pid: i32, limit: Duration) -> Option<Details>
         let file = rustix::fs::openat(&folder, pid.to_string(), flags, Mode::empty()).ok()?;
         let is_whole = rustix::fs::fstat(&file).ok()?.st_size as u64 >= FILE as u64;
         let words = is_whole.then(|| Words::map(&file).ok())??;
-        let is_ours = words.word(0).load(Relaxed) == MAGIC && words.word(8).load(Relaxed) == VERSION;
+        let is_ours =
+            words.word(0).load(Relaxed) == MAGIC && words.word(8).load(Relaxed) == VERSION;
         is_ours.then_some(words)
     })?;
     let sequence = words.half_word(SEQUENCE_AT);
@@ -260,10 +270,8 @@ fn details_in(folders: &[PathBuf], pid: i32, limit: Duration) -> Option<Details>
             return Some(details);
         }
         let left = end.checked_duration_since(Instant::now())?;
-        let timeout = Timespec {
-            tv_sec: left.as_secs() as i64,
-            tv_nsec: i64::from(left.subsec_nanos()),
-        };
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let _ = futex::wait(sequence, futex::Flags::empty(), now, Some(&timeout));
     }
 }
@@ -283,8 +291,17 @@ mod tests {
             streams: (0..200)
                 .map(|stream| StreamFigures { device: 1, stream, submitted: 9, finished: 8 })
                 .collect(),
-            pools: vec![PoolFigures { number: 3, built_in: true, peak: 5, ..PoolFigures::default() }],
-            allocators: vec![AllocatorFigures { object: 0xbeef, freed: 2, ..AllocatorFigures::default() }],
+            pools: vec![PoolFigures {
+                number: 3,
+                built_in: true,
+                peak: 5,
+                ..PoolFigures::default()
+            }],
+            allocators: vec![AllocatorFigures {
+                object: 0xbeef,
+                freed: 2,
+                ..AllocatorFigures::default()
+            }],
             counts: [200, 1, 1],
         };
         let (own, given) = (page.clone(), answer.clone());

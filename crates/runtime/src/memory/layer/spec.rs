@@ -220,7 +220,12 @@ mod tests {
         ]));
         let operator = prop::option::of("[A-Za-z][A-Za-z0-9_]{0,12}");
         (prop::option::of(trigger), delay.prop_map(Duration::from_nanos), purpose, operator)
-            .prop_map(|(trigger, delay, purpose, operator)| FaultSpec { trigger, delay, purpose, operator })
+            .prop_map(|(trigger, delay, purpose, operator)| FaultSpec {
+                trigger,
+                delay,
+                purpose,
+                operator,
+            })
     }
 
     fn spec() -> impl Strategy<Value = Spec> {
@@ -310,7 +315,11 @@ mod tests {
             ("fault:delay=61s", "'delay=61s' at character 7", "60s"),
             ("fault:delay=2", "'delay=2' at character 7", "ns, us, ms or s"),
             ("fault:purpose=workspace", "'purpose=workspace' at character 7", "it goes with nth"),
-            ("fault:nth=1:purpose=pool-segment", "'purpose=pool-segment' at character 13", "host-input"),
+            (
+                "fault:nth=1:purpose=pool-segment",
+                "'purpose=pool-segment' at character 13",
+                "host-input",
+            ),
             ("fault:nth=1:operator=", "'operator=' at character 13", "Sort"),
             ("fault:nth=1:operator=A:operator=B", "'operator=B' at character 24", "twice"),
             ("fault:after=2", "'after=2' at character 7", "nth=N"),
