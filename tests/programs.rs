@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, checks, commands, headers, ids, operators, program, records, shell, structure, symbols,
+    abi, checks, commands, headers, ids, operators, pools, program, records, shell, structure, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -118,6 +118,13 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
             checks::has_no_findings(toolkit, &source)
         });
     }
+    for source in pools::all(root)? {
+        let name = format!("pools::{}", source.file_stem().unwrap_or_default().to_string_lossy());
+        trials.add(&name, move |toolkit| pools::verdicts(toolkit, &source));
+    }
+    trials.add("pools::own", pools::own);
+    trials.add("pools::every_clause_is_broken", pools::every_clause_is_broken);
+    trials.add("pools::files_and_errors", pools::files_and_errors);
     for list in symbols::lists(root)? {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
         trials.add(&name, move |toolkit| symbols::resolves(toolkit, &list));

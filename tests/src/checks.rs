@@ -97,7 +97,7 @@ fn tools(source: &Path) -> Result<Option<String>> {
 }
 
 /// The lines of a report, addresses and numbers of threads left out; what the program itself prints too.
-fn without_numbers(output: &str) -> String {
+pub(crate) fn without_numbers(output: &str) -> String {
     let lines = output.lines().filter(|line| !line.starts_with("aclop"));
     lines.map(|line| without_threads(&without_addresses(line)) + "\n").collect()
 }

@@ -7,12 +7,16 @@ mod bench;
 mod blocks;
 mod cann;
 mod check;
+mod diff;
 mod doctor;
 mod elf;
 mod environment;
 mod pooltest;
 mod private_folder;
 mod record;
+#[cfg(test)]
+#[allow(dead_code)]
+mod record_builder;
 mod recorded_run;
 mod replay;
 mod run;
@@ -56,6 +60,8 @@ enum Command {
     Record(record::Arguments),
     /// Sum up a record: peaks and whose they are, counts, times
     Summary(summary::Arguments),
+    /// Compare two records: peaks and whose they are, counts; for continuous integration too
+    Diff(diff::Arguments),
     /// Run the requests of records and traces on other allocators: docs/replay.md
     Replay(replay::Arguments),
     /// Check whether a memory pool keeps the contract, clause by clause: docs/pooltest.md
@@ -80,6 +86,7 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::run(&arguments),
         Command::Summary(arguments) => summary::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Pooltest(arguments) => pooltest::run(&arguments),
         Command::PoolBench(arguments) => bench::job::run(&arguments),

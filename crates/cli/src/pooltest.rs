@@ -12,6 +12,7 @@ mod tests;
 
 use std::{
     fs,
+    io::IsTerminal,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -122,7 +123,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         ensure!(library.exists(), "there is no {}", library.display());
     }
     let findings = check(arguments, spec)?;
-    show(&text::render(&findings));
+    let width = std::io::stdout().is_terminal().then_some(text::WIDTH);
+    show(&text::render(&findings, width));
     if let Some(path) = &arguments.json {
         write(path, &json::render(&findings))?;
     }

@@ -9,11 +9,13 @@ use super::{
 };
 use crate::replay;
 
-/// The widest line.
-const WIDTH: usize = 118;
+/// The widest line on a terminal.
+pub const WIDTH: usize = 118;
 
-/// A line for each clause; of those that are broken, what was seen and what to do; the figures.
-pub fn render(findings: &Findings) -> String {
+/// A line for each clause; of those that are broken, what was seen and what to do; the figures. Lines are wrapped at `width`,
+/// where there is one.
+pub fn render(findings: &Findings, width: Option<usize>) -> String {
+    let width = width.map_or(usize::MAX, |width| width - 27);
     let count = |verdict| findings.count(verdict);
     let (kept, broken) = (count(Verdict::Kept) + count(Verdict::Noted), count(Verdict::Broken));
     let are = if broken == 1 { "is" } else { "are" };
@@ -29,7 +31,7 @@ pub fn render(findings: &Findings) -> String {
         let (verdict, id, rule) = (result.verdict.name(), clause.id, clause.rule);
         let _ = writeln!(out, "  {verdict:<7} {id:<14} {rule}{contract}");
         let mut put = |mark: &str, text: &str| {
-            for (index, line) in wrap(text, WIDTH - 27).into_iter().enumerate() {
+            for (index, line) in wrap(text, width).into_iter().enumerate() {
                 let mark = if index == 0 { mark } else { "" };
                 let _ = writeln!(out, "{:24}{mark:<3}{line}", "");
             }

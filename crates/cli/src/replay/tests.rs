@@ -1,1 +1,146 @@
+use super::{
+    figures::Figures,
+    requests::{Requests, Selection},
+    times::Times,
+    *,
+};
+use crate::record_builder::{Builder, MIB, example};
+use cairn_record::entry::*;
+use cairn_record::trace::Request;
 
+fn requests(record: &Builder, selection: Selection) -> Requests {
+    let bytes = record.bytes();
+    requests::read(|| Ok(Reader::new(&bytes[..])?), selection).unwrap()
+}
+
+fn sizes(requests: &Requests) -> Vec<u64> {
+    let bytes = |request: &Request| match request {
+        Request::Take { bytes, .. } => Some(*bytes / MIB),
+        Request::Free { .. } => None,
+    };
+    requests.trace.requests().iter().filter_map(bytes).collect()
+}
+
+#[test]
+fn which_requests_are_replayed() {
+    let record = example();
+    let chosen = |selection| requests(&record, selection);
+    assert_eq!(sizes(&chosen(Selection::Allocator)), [1]);
+    // The segment of the pool, host memory, and what the program's allocator cuts into blocks are no requests.
+    assert_eq!(sizes(&chosen(Selection::Device)), [2]);
+    assert_eq!(sizes(&chosen(Selection::Pool)), [3, 1]);
+    assert_eq!(sizes(&chosen(Selection::All)), [2, 3, 1, 1]);
+    let auto = chosen(Selection::Auto);
+    assert_eq!((auto.selection, sizes(&auto)), (Selection::Allocator, vec![1]));
+    assert_eq!(auto.capacity, 64 * MIB);
+    // Blocks end with their segment; what is live at the end has no free.
+    assert_eq!(chosen(Selection::All).trace.requests().len(), 4 + 3);
+}
+
+#[test]
+fn streams_are_numbered_by_device() {
+    let mut record = Builder::default();
+    let mut alloc = |device, address, stream| {
+        record.add(
+            "aclrtMalloc",
+            Happening::Alloc {
+                kind: MemoryKind::Device(device),
+                address,
+                bytes: 100,
+                purpose: Purpose::User,
+                owner: Owner::default(),
+                stream,
+            },
+        );
+    };
+    alloc(0, 0x1000, Some(1900));
+    alloc(1, 0x2000, Some(1900));
+    alloc(0, 0x3000, None);
+    record.add(
+        "aclrtFree",
+        Happening::Free {
+            kind: MemoryKind::Device(0),
+            address: 0x3000,
+            bytes: 100,
+            stream: Some(1900),
+        },
+    );
+    let requests = requests(&record, Selection::Auto);
+    assert_eq!(requests.selection, Selection::All);
+    assert_eq!(requests.trace.to_string(), "a 0 100\na 1 100 1 1\na 2 100 2\nf 2 0\n");
+}
+
+/// Two files on three allocators.
+fn replayed() -> Vec<Replayed> {
+    let times = |median_ns, p99_ns| Some(Times { median_ns, p99_ns });
+    let good = Figures {
+        peak_reserved: 10 * MIB,
+        peak_live: 8 * MIB,
+        alloc: times(45, 300),
+        free: times(40, 1500),
+        ..Figures::default()
+    };
+    let bad = Figures {
+        peak_reserved: 8 * MIB,
+        failures: 2,
+        first_failure: Some("request 7 for 100 bytes: the pool gave null".into()),
+        overlap: Some(
+            "a block of 1 bytes was given at 0x10, inside of the live block 0x0 of 32 bytes".into(),
+        ),
+        ..Figures::default()
+    };
+    let spec = |text: &str| text.parse::<AllocatorSpec>().unwrap();
+    let allocators = vec![
+        (spec("cairn"), Ok(good)),
+        (spec("so:/opt/libpool.so"), Ok(bad)),
+        (spec("ge:/opt/libpool.so:make"), Err("the process crashed (SIGSEGV)".into())),
+    ];
+    let one = |file: &str, selection, allocators| Replayed {
+        file: file.into(),
+        selection,
+        takes: 12,
+        frees: 10,
+        streams: if selection.is_some() { 3 } else { 1 },
+        peak_live: 8 * MIB,
+        is_damaged: selection.is_some(),
+        allocators,
+    };
+    vec![
+        one("run.cairn", Some(Selection::Allocator), allocators.clone()),
+        one("bert.trc", None, allocators[..1].to_vec()),
+    ]
+}
+
+#[test]
+fn figures_as_text() {
+    let text = text::render(&replayed());
+    assert_eq!(text, include_str!("golden.txt"), "\n{text}");
+}
+
+#[test]
+fn figures_as_json() {
+    let text = json::render(&replayed());
+    assert_eq!(text, include_str!("golden.json"), "\n{text}");
+}
+
+#[test]
+fn a_file_that_is_neither_is_named() {
+    let folder = crate::private_folder::PrivateFolder::create().unwrap();
+    let path = folder.path().join("file");
+    for (bytes, reason) in [
+        (&b"\xff\xfe"[..], "it is no text"),
+        (b"a 0 ten\n", "line 1: `ten` is no number of bytes"),
+        (b"# nothing\n", "it has no requests"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let error = format!("{:#}", read(&path, Selection::Auto).err().unwrap());
+        assert!(error.contains("is neither a record") && error.contains(reason), "{error}");
+    }
+    fs::write(&path, example().bytes()).unwrap();
+    assert_eq!(read(&path, Selection::Pool).unwrap().trace.blocks(), 2);
+    let mut future = example().bytes();
+    future[8] = 9;
+    fs::write(&path, future).unwrap();
+    let error = read(&path, Selection::Auto).err().unwrap().to_string();
+    assert!(error.contains("has version 9"), "{error}");
+}
