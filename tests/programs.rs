@@ -6,7 +6,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, checks, commands, headers, ids, operators, pools, program, records, shell, structure, symbols,
+    abi, checks, commands, headers, ids, operators, pools, program, records, replays, shell,
+    structure, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -159,6 +160,10 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("records::closed_descriptors", records::closed_descriptors);
     trials.add("records::full", records::full);
     trials.add("records::stacks", records::stacks);
+    trials.add("replays::allocators", replays::allocators);
+    trials.add("replays::failures", replays::failures);
+    trials.add("replays::diff", replays::diff);
+    trials.add("replays::ci", replays::ci);
     Ok(trials.trials)
 }
 

@@ -10,6 +10,7 @@ pub mod operators;
 pub mod pools;
 pub mod program;
 pub mod records;
+pub mod replays;
 pub mod run;
 pub mod shell;
 pub mod structure;

@@ -31,21 +31,22 @@ pub fn all(root: &Path) -> Result<Vec<PathBuf>> {
 pub fn verdicts(toolkit: &Toolkit, source: &Path) -> Result<()> {
     let library = compile(toolkit, source)?;
     let first = fs::read_to_string(source)?.lines().next().unwrap_or_default().to_owned();
-    let words: Vec<String> = match first.strip_prefix("// pooltest: ").map(|rest| rest.split_once(' '))
-    {
-        Some(Some((door, function))) => {
-            vec![door.to_owned(), format!("{}:{function}", library.display())]
-        }
-        _ => vec![library.display().to_string()],
-    };
+    let words: Vec<String> =
+        match first.strip_prefix("// pooltest: ").map(|rest| rest.split_once(' ')) {
+            Some(Some((door, function))) => {
+                vec![door.to_owned(), format!("{}:{function}", library.display())]
+            }
+            _ => vec![library.display().to_string()],
+        };
     let (text, code) = pooltest(toolkit, &library, &words)?;
     let text = without_figures(toolkit, &text);
     let golden = source.with_extension("txt");
     if env::var_os("CAIRN_BLESS").is_some() {
         fs::write(&golden, &text)?;
     }
-    let expected = fs::read_to_string(&golden)
-        .with_context(|| format!("no verdicts in {}; CAIRN_BLESS=1 writes them", golden.display()))?;
+    let expected = fs::read_to_string(&golden).with_context(|| {
+        format!("no verdicts in {}; CAIRN_BLESS=1 writes them", golden.display())
+    })?;
     ensure!(text == expected, "expected:\n{expected}\nbut it is:\n{text}");
     let is_broken = text.contains("\n  BROKEN ");
     ensure!(code == i32::from(is_broken), "it ended with {code}\n{text}");

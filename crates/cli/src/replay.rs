@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Seconds without any use of the processor after which it is said to hang
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     idle_limit: u64,
+    /// End with 1 if a library's allocator refuses a request, or reserves more than this many times what is live, such as 1.5
+    #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
+    fail_above: Option<f64>,
     /// Write the requests of a record to this file as a plain trace
     #[arg(long, value_name = "FILE")]
     write_trace: Option<PathBuf>,
@@ -75,8 +78,36 @@ pub struct Replayed {
     pub peak_live: u64,
     /// Whether entries of the record are missing.
     pub is_damaged: bool,
+    /// The most that libraries' allocators may reserve for a byte that is live.
+    pub max_ratio: Option<f64>,
     /// By allocator.
     pub allocators: Vec<(AllocatorSpec, Measured)>,
+}
+
+impl Replayed {
+    /// What is wrong with an allocator: it did not come to the end, two blocks overlap, or it is worse than it may be.
+    fn fault(&self, spec: &AllocatorSpec, measured: &Measured) -> Option<String> {
+        let figures = match measured {
+            Err(reason) => return Some(reason.clone()),
+            Ok(figures) => figures,
+        };
+        let max_ratio = self.max_ratio.filter(|_| spec.library().is_some());
+        let is_above = |ratio: f64| max_ratio.is_some_and(|max| ratio > max);
+        let ratio = figures.ratio().filter(|ratio| is_above(*ratio));
+        figures
+            .overlap
+            .clone()
+            .or_else(|| {
+                let failures = figures.failures;
+                (max_ratio.is_some() && failures > 0).then(|| format!("{failures} requests failed"))
+            })
+            .or_else(|| {
+                let (ratio, max) = (ratio?, max_ratio?);
+                Some(format!(
+                    "it reserves {ratio:.3} times what is live, and more than {max} is too much"
+                ))
+            })
+    }
 }
 
 /// The requests of a file.
@@ -85,6 +116,11 @@ struct Source {
     selection: Option<Selection>,
     capacity: Option<u64>,
     is_damaged: bool,
+}
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse::<f64>().ok().filter(|ratio| ratio.is_finite() && *ratio > 0.0);
+    ratio.ok_or_else(|| format!("`{text}` is no ratio, such as 1.5"))
 }
 
 fn parse_size(text: &str) -> Result<u64, String> {
@@ -128,6 +164,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             streams: trace.streams().len(),
             peak_live: trace.peak_live(),
             is_damaged: source.is_damaged,
+            max_ratio: arguments.fail_above,
             allocators: measured,
         });
     }
@@ -136,10 +173,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         true => json::render(&replayed),
         false => text::render(&replayed),
     });
-    let all = replayed.iter().flat_map(|one| &one.allocators);
-    let is_bad =
-        |measured: &Measured| measured.as_ref().map_or(true, |figures| figures.overlap.is_some());
-    let has_failed = all.into_iter().any(|(_, measured)| is_bad(measured));
+    let has_failed = replayed.iter().any(|one| {
+        one.allocators.iter().any(|(spec, measured)| one.fault(spec, measured).is_some())
+    });
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

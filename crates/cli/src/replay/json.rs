@@ -20,7 +20,13 @@ fn file(replayed: &Replayed) -> Value {
         "streams": replayed.streams,
         "peak_live": replayed.peak_live,
         "damaged": replayed.is_damaged,
-        "allocators": replayed.allocators.iter().map(allocator).collect::<Vec<_>>(),
+        "allocators": (replayed.allocators.iter())
+            .map(|measured| {
+                let mut value = allocator(measured);
+                value["fault"] = replayed.fault(&measured.0, &measured.1).into();
+                value
+            })
+            .collect::<Vec<_>>(),
     })
 }
 

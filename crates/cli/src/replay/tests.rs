@@ -103,6 +103,7 @@ fn replayed() -> Vec<Replayed> {
         streams: if selection.is_some() { 3 } else { 1 },
         peak_live: 8 * MIB,
         is_damaged: selection.is_some(),
+        max_ratio: Some(1.5),
         allocators,
     };
     vec![
@@ -121,6 +122,23 @@ fn figures_as_text() {
 fn figures_as_json() {
     let text = json::render(&replayed());
     assert_eq!(text, include_str!("golden.json"), "\n{text}");
+}
+
+#[test]
+fn a_library_may_be_too_wasteful() {
+    let mut replayed = replayed().swap_remove(1);
+    let spec: AllocatorSpec = "so:lib.so".parse().unwrap();
+    let mut fault = |peak_reserved, failures, max_ratio| {
+        let figures = Figures { peak_reserved, peak_live: 100, failures, ..Figures::default() };
+        replayed.max_ratio = max_ratio;
+        assert_eq!(replayed.fault(&AllocatorSpec::Cairn, &Ok(figures.clone())), None);
+        replayed.fault(&spec, &Ok(figures))
+    };
+    assert_eq!(fault(900, 1, None), None);
+    assert_eq!(fault(150, 0, Some(1.5)), None);
+    assert!(fault(151, 0, Some(1.5)).unwrap().starts_with("it reserves 1.510 times"));
+    assert_eq!(fault(100, 1, Some(1.5)).unwrap(), "1 requests failed");
+    assert!(parse_ratio("0").is_err() && parse_ratio("nan").is_err() && parse_ratio("2").is_ok());
 }
 
 #[test]

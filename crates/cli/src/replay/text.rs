@@ -40,7 +40,13 @@ fn put_file(out: &mut String, replayed: &Replayed) {
     }
     out.push_str(&table(&replayed.allocators));
     for (spec, measured) in &replayed.allocators {
-        put_remarks(out, spec, measured);
+        let mut put = |text: &str| _ = writeln!(out, "  {}: {text}", spec.label());
+        if let Ok(Figures { first_failure: Some(text), .. }) = measured {
+            put(&format!("first failure: {text}"));
+        }
+        if let Some(fault) = replayed.fault(spec, measured) {
+            put(&fault);
+        }
     }
 }
 
@@ -80,15 +86,4 @@ fn cells(figures: &Figures) -> Vec<String> {
     cells.extend(times(figures.free));
     cells.push(figures.failures.to_string());
     cells
-}
-
-fn put_remarks(out: &mut String, spec: &AllocatorSpec, measured: &Measured) {
-    let mut put = |text: &str| _ = writeln!(out, "  {}: {text}", spec.label());
-    match measured {
-        Err(reason) => put(reason),
-        Ok(figures) => {
-            figures.first_failure.iter().for_each(|text| put(&format!("first failure: {text}")));
-            figures.overlap.iter().for_each(|text| put(text));
-        }
-    }
 }
