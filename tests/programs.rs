@@ -153,6 +153,7 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("commands::npu_smi_list", commands::smi_list);
     trials.add("commands::npu_smi_live", commands::smi_live);
     trials.add("commands::atc", commands::atc);
+    trials.add("commands::top", commands::top);
     trials.add("records::commands", records::commands);
     trials.add("records::killed", records::killed);
     trials.add("records::ended_by_a_signal", records::ended_by_a_signal);

@@ -25,6 +25,7 @@ mod summary;
 mod symbols;
 mod text;
 mod toolkit;
+mod top;
 
 use std::{
     ffi::OsString,
@@ -69,6 +70,8 @@ enum Command {
     /// The part of `replay` and `pooltest` that runs users' libraries
     #[command(hide = true)]
     PoolBench(bench::job::Arguments),
+    /// Show devices, processes, streams, pools and allocators, live
+    Top(top::Arguments),
     /// Print the environment as shell commands: eval "$(cairn env)"
     Env,
     /// Check toolkit, environment and machine, and what the given libraries need; reads files only
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay::run(&arguments),
         Command::Pooltest(arguments) => pooltest::run(&arguments),
         Command::PoolBench(arguments) => bench::job::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Env => environment::print(),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };

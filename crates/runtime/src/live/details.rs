@@ -58,7 +58,7 @@ pub struct Details {
 /// A stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamFigures {
-    /// Its device in the process.
+    /// Its device, by its physical number.
     pub device: u32,
     /// Its number in the process.
     pub stream: u32,
@@ -71,7 +71,7 @@ pub struct StreamFigures {
 /// A pool of the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolFigures {
-    /// Its device in the process.
+    /// Its device, by its physical number.
     pub device: u32,
     /// Its number in the process.
     pub number: u32,
@@ -94,7 +94,7 @@ pub struct PoolFigures {
 pub struct AllocatorFigures {
     /// The program's object.
     pub object: u64,
-    /// The device of its last block, in the process.
+    /// The device of its last block.
     pub device: u32,
     /// Bytes in blocks that are out.
     pub live: u64,

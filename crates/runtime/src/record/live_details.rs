@@ -16,27 +16,29 @@ pub fn serve(page: &LivePage, shared: &Weak<Shared>) {
     }
 }
 
-/// The figures of now.
+/// The figures of now. Devices have their physical numbers.
 fn collect(shared: &Arc<Shared>) -> Details {
-    let progress = &shared.progress;
+    let (progress, visible) = (&shared.progress, &shared.config.visible);
+    let physical = |device: u32| visible.get(device as usize).map_or(device, |&id| id as u32);
     let streams: Vec<_> = (progress.queues().iter())
         .map(|queue| {
             let (stream, device) = queue.place();
             let finished = progress.finished(stream);
+            let device = physical(device);
             StreamFigures { device, stream, submitted: progress.submitted(stream), finished }
         })
         .collect();
     let pools: Vec<_> = (shared.memory.pools().iter())
         .map(|pool| {
             let Figures { reserved, live, peak, waiting, blocks, .. } = pool.figures();
-            let (device, number, built_in) = (pool.device, pool.number, pool.built_in);
+            let (device, number, built_in) = (physical(pool.device), pool.number, pool.built_in);
             PoolFigures { device, number, built_in, reserved, live, peak, waiting, blocks }
         })
         .collect();
     let allocators: Vec<_> = (shared.memory.outstanding().traffic().into_iter())
         .map(|(object, traffic)| AllocatorFigures {
             object: object as u64,
-            device: traffic.device,
+            device: physical(traffic.device),
             live: traffic.live.bytes as u64,
             peak: traffic.peak as u64,
             blocks: traffic.live.blocks as u64,
