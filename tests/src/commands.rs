@@ -114,7 +114,7 @@ pub fn top(toolkit: &Toolkit) -> Result<()> {
             |line: &&str| line.starts_with(start) && line.split_whitespace().any(|w| w == pid);
         text.lines().find(is_row).with_context(|| format!("no row {start:?}\n{text}"))
     };
-    ensure!(row("  busy")?.split_whitespace().rev().take(2).eq(["-", "3"]), "{text}");
+    ensure!(row("  support-busy")?.split_whitespace().rev().take(2).eq(["-", "3"]), "{text}");
     ensure!(row("  1 of device 1, built in ")?.contains("1.00 MiB"), "{text}");
     ensure!(row("  0x")?.split_whitespace().rev().take(3).eq(["2", "3", "1"]), "{text}");
     // A gate and two tasks after it wait; the stream of the pool is idle.

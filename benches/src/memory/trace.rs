@@ -18,8 +18,6 @@ pub struct Trace {
     pub name: String,
     /// What happens.
     pub events: Vec<Event>,
-    /// How many blocks there are.
-    pub blocks: usize,
     /// The most bytes that are held at a time.
     pub peak_live: u64,
 }
@@ -47,8 +45,7 @@ impl Trace {
             Request::Take { block, bytes, .. } => Event::Take(block, bytes),
             Request::Free { block, .. } => Event::Free(block),
         });
-        let (blocks, peak_live) = (trace.blocks(), trace.peak_live());
-        Ok(Trace { name, events: events.collect(), blocks, peak_live })
+        Ok(Trace { name, events: events.collect(), peak_live: trace.peak_live() })
     }
 
     /// Whether the program trains a network: such programs keep more memory live, and differ more from step to step.

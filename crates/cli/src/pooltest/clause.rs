@@ -39,7 +39,7 @@ pub type Environment = &'static [(&'static str, &'static str)];
 /// Nothing special.
 const PLAIN: Environment = &[];
 /// A device that is soon full.
-const SMALL: Environment = &[("CAIRN_DEVICE_MEMORY", "256mib")];
+const SMALL: Environment = &[("CAIRN_DEVICE_MEMORY", "128mib")];
 
 impl Clause {
     /// Whether a pool with this interface makes the promise.

@@ -11,7 +11,7 @@ use crate::bench::pool::{Refusal, Stream};
 
 const MIB: u64 = 1 << 20;
 /// What the device has.
-const DEVICE: u64 = 256 * MIB;
+const DEVICE: u64 = 128 * MIB;
 
 /// Many times what the device has, in rounds that are all alike.
 pub fn give_back(case: &Case<'_>) -> Result<Notes> {

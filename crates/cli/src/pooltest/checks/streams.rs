@@ -65,13 +65,13 @@ pub fn pending(case: &Case<'_>) -> Result<Notes> {
     let stream = bench.stream(0)?;
     let mut blocks = Vec::new();
     for _ in 0..6 {
-        let block = take(bench, &stream, 24 * MIB)?;
+        let block = take(bench, &stream, 12 * MIB)?;
         write(bench, &stream, &block)?;
         blocks.push(block);
     }
     blocks.into_iter().try_for_each(|block| bench.free(&stream, block))?;
     // Whether it fits is another clause's matter.
-    if let Ok(block) = bench.allocate(&stream, 160 * MIB) {
+    if let Ok(block) = bench.allocate(&stream, 80 * MIB) {
         write(bench, &stream, &block)?;
         bench.free(&stream, block)?;
     }
