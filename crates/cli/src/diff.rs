@@ -7,13 +7,18 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-use std::{path::PathBuf, process::ExitCode, str::FromStr};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    str::FromStr,
+};
 
 use anyhow::{Result, anyhow};
 use cairn_record::Reader;
 use cairn_runtime::config::parse_bytes;
 
 use crate::{
+    bench::step_bar::StepBar,
     show,
     summary::figures::{Summary, summarize},
 };
@@ -80,14 +85,23 @@ impl Threshold {
 
 /// Compares two records.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let (before, after) = match (read(&arguments.before), read(&arguments.after)) {
+    let bar = StepBar::new(2);
+    let read = |path: &Path| {
+        bar.begin(&format!("reading {}", path.display()));
+        let summary = summary_of(path);
+        bar.end();
+        summary
+    };
+    let read = (read(&arguments.before), read(&arguments.after));
+    drop(bar);
+    let (before, after) = match read {
         (Ok(before), Ok(after)) => (before, after),
         (Err(error), _) | (_, Err(error)) => {
             eprintln!("cairn: {error:#}");
             return Ok(ExitCode::from(TROUBLE));
         }
     };
-    let name = |path: &PathBuf| path.display().to_string();
+    let name = |path: &Path| path.display().to_string();
     let changes = Changes {
         before: name(&arguments.before),
         after: name(&arguments.after),
@@ -102,6 +116,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn read(path: &PathBuf) -> Result<Summary> {
+fn summary_of(path: &Path) -> Result<Summary> {
     summarize(|| Reader::open(path).map_err(|error| anyhow!("{} {error}", path.display())))
 }

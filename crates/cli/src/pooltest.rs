@@ -92,9 +92,12 @@ pub struct Findings {
     pub spec: AllocatorSpec,
     /// The clauses that it was checked against.
     pub clauses: Vec<(&'static Clause, ClauseResult)>,
-    /// By trace, the figures of the pool and of Cairn's own.
-    pub traces: Vec<(String, [(AllocatorSpec, Measured); 2])>,
+    /// By trace.
+    pub traces: Vec<(String, SideBySide)>,
 }
+
+/// The figures of the pool, and of Cairn's own.
+type SideBySide = [(AllocatorSpec, Measured); 2];
 
 impl Findings {
     fn count(&self, verdict: Verdict) -> usize {
@@ -202,7 +205,7 @@ fn measure(
     traces: &[(String, Trace)],
     limits: Limits,
     bar: &StepBar,
-) -> Result<Vec<(String, [(AllocatorSpec, Measured); 2])>> {
+) -> Result<Vec<(String, SideBySide)>> {
     let setup = Setup::new(None, limits)?;
     let mut all = Vec::new();
     for (name, trace) in traces {
@@ -218,7 +221,7 @@ fn measure(
     Ok(all)
 }
 
-fn result_of_traces(traces: &[(String, [(AllocatorSpec, Measured); 2])]) -> ClauseResult {
+fn result_of_traces(traces: &[(String, SideBySide)]) -> ClauseResult {
     for (name, [(_, measured), _]) in traces {
         let wrong = match measured {
             Err(reason) => Some((reason, None)),

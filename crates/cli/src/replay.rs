@@ -135,15 +135,18 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         allocators = vec![AllocatorSpec::Cairn, AllocatorSpec::Malloc];
     }
     let allocators: Vec<_> = allocators.into_iter().map(AllocatorSpec::resolved).collect();
-    let sources: Vec<(&PathBuf, Source)> = (arguments.files.iter())
-        .map(|file| Ok((file, read(file, arguments.requests)?)))
-        .collect::<Result<_>>()?;
+    let bar = StepBar::new(arguments.files.len() * (1 + allocators.len()));
+    let mut sources: Vec<(&PathBuf, Source)> = Vec::new();
+    for file in &arguments.files {
+        bar.begin(&format!("reading {}", file.display()));
+        sources.push((file, read(file, arguments.requests)?));
+        bar.end();
+    }
     if let Some(path) = &arguments.write_trace {
         ensure!(sources.len() == 1, "--write-trace takes the requests of one file");
         fs::write(path, sources[0].1.trace.to_string())
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let bar = StepBar::new(sources.len() * allocators.len());
     let mut replayed = Vec::new();
     for (file, source) in &sources {
         let memory = arguments.device_memory.or(source.capacity);

@@ -196,6 +196,21 @@ impl fmt::Display for Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in prop_oneof![
+            ".*",
+            "([af] [0-4x]{1,2} ?[0-9]{0,4} ?[0-9]{0,2} ?[0-9]?\n){0,30}",
+            "([af]? ?[0-3]? ?[0-9-]{0,21} ?[0-9]{0,5}[ #\n\r]?){0,20}",
+        ]) {
+            match Trace::parse(&text) {
+                Ok(trace) => prop_assert_eq!(Trace::parse(&trace.to_string()), Ok(trace)),
+                Err(error) => prop_assert!((1..=text.lines().count()).contains(&error.line)),
+            }
+        }
+    }
 
     #[test]
     fn identifiers_may_come_again() {

@@ -285,7 +285,8 @@ mod tests {
     fn a_process_answers_when_it_is_asked() {
         let folder = std::env::temp_dir().join(format!("cairn-details-{}", std::process::id()));
         let page = Arc::new(LivePage::create_in(&folder, 1).unwrap());
-        let ask = |limit| details_in(&[folder.clone()], std::process::id() as i32, limit);
+        let ask =
+            |limit| details_in(std::slice::from_ref(&folder), std::process::id() as i32, limit);
         let answer = Details {
             time_ns: 7,
             streams: (0..200)

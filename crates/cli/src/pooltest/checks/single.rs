@@ -65,10 +65,10 @@ pub fn alignment(case: &Case<'_>) -> Result<Notes> {
             ledger.take(&stream, bytes)?;
             let address = ledger.block(ledger.len() - 1).address;
             ensure!(
-                address % 32 == 0,
+                address.is_multiple_of(32),
                 "a block of {bytes} bytes begins at {address:#x}, which is no multiple of 32"
             );
-            if address % 64 != 0 && notes.is_empty() {
+            if !address.is_multiple_of(64) && notes.is_empty() {
                 notes.push(format!(
                     "a block of {bytes} bytes begins at {address:#x}, which is a multiple of 32 and not of 64"
                 ));
