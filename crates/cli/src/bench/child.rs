@@ -93,6 +93,28 @@ pub struct Report {
     pub record: PathBuf,
 }
 
+impl Report {
+    /// How it ended, with the last that it printed.
+    pub fn describe_ending(&self) -> String {
+        match self.output.lines().last() {
+            Some(line) => format!("{}; it printed: {line}", self.ending),
+            None => self.ending.to_string(),
+        }
+    }
+}
+
+/// Settings of the user that would change what is found out.
+const REMOVED: [&str; 8] = [
+    "ASCEND_RT_VISIBLE_DEVICES",
+    "CAIRN_DEVICES",
+    "CAIRN_DEVICE_MEMORY",
+    "CAIRN_MEMORY",
+    "CAIRN_QUARANTINE",
+    "CAIRN_RECORD",
+    "CAIRN_RECORD_STACKS",
+    "CAIRN_TRACE",
+];
+
 /// Runs a child to its end, with its files in a folder.
 pub fn run(folder: &PrivateFolder, work: &Work<'_>) -> Result<Report> {
     static CHILDREN: AtomicUsize = AtomicUsize::new(0);
@@ -105,9 +127,7 @@ pub fn run(folder: &PrivateFolder, work: &Work<'_>) -> Result<Report> {
     words.extend(["--result".into(), result.clone().into_os_string()]);
     words.extend(work.words.iter().cloned());
     let mut command = run::command(&words)?;
-    for name in ["CAIRN_MEMORY", "CAIRN_TRACE", "CAIRN_RECORD", "CAIRN_RECORD_STACKS"] {
-        command.env_remove(name);
-    }
+    REMOVED.iter().for_each(|name| _ = command.env_remove(name));
     command.env("CAIRN_HOST_MEMORY", unshared_memory(number));
     if work.is_recorded {
         command.env("CAIRN_RECORD", &record);

@@ -124,7 +124,7 @@ fn result_of(clause: &Clause, report: &Report) -> ClauseResult {
     let Some(result) = report.result.as_ref().filter(is_done) else {
         let stage = report.result.as_ref().and_then(|result| result["stage"].as_str());
         let of = stage.filter(|stage| *stage != clause.id).map(str::to_owned);
-        return ClauseResult { of, ..ClauseResult::broken(describe_ending(report)) };
+        return ClauseResult { of, ..ClauseResult::broken(report.describe_ending()) };
     };
     for key in ["broken", "error"] {
         if let Some(text) = result[key].as_str() {
@@ -133,7 +133,7 @@ fn result_of(clause: &Clause, report: &Report) -> ClauseResult {
         }
     }
     if clause.id == EXIT && report.ending != Ending::Exited(0) {
-        let when = describe_ending(report);
+        let when = report.describe_ending();
         return ClauseResult::broken(format!("{when}, after main had returned"));
     }
     let mut details: Vec<String> = (result["notes"].as_array().into_iter().flatten())
@@ -157,14 +157,6 @@ pub fn settle(results: &mut [(&'static Clause, ClauseResult)]) {
             let details = vec![format!("cannot be checked while `{of}` is broken")];
             *result = ClauseResult { details, ..ClauseResult::plain(Verdict::NotTried) };
         }
-    }
-}
-
-/// How a child without a result ended, with the last that it printed.
-fn describe_ending(report: &Report) -> String {
-    match report.output.lines().last() {
-        Some(line) => format!("{}; it printed: {line}", report.ending),
-        None => report.ending.to_string(),
     }
 }
 

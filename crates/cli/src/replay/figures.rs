@@ -123,11 +123,7 @@ fn words(file: &Path, is_timed: bool) -> Vec<OsString> {
 /// Why a child has no result: it said so itself, or it ended before.
 fn why_not(report: &Report) -> String {
     let error = report.result.as_ref().and_then(|result| result["error"].as_str());
-    match (error, report.output.lines().last()) {
-        (Some(error), _) => error.to_owned(),
-        (None, Some(line)) => format!("{}; it printed: {line}", report.ending),
-        (None, None) => report.ending.to_string(),
-    }
+    error.map_or_else(|| report.describe_ending(), str::to_owned)
 }
 
 fn parse(result: &Value) -> Figures {
