@@ -3,18 +3,26 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod cann;
 mod check;
 mod doctor;
 mod elf;
 mod environment;
+mod flame;
+mod history;
+mod moment;
+mod progress;
 mod record;
 mod recorded_run;
+mod report;
 mod run;
 mod smi;
+mod snapshot;
 mod summary;
 mod symbols;
 mod text;
+mod timeline;
 mod toolkit;
 
 use std::{
@@ -51,6 +59,14 @@ enum Command {
     Record(record::Arguments),
     /// Sum up a record: peaks and whose they are, counts, times
     Summary(summary::Arguments),
+    /// Draw a record as one page for a browser: memory, addresses, streams, findings
+    Report(report::Arguments),
+    /// Draw records as a trace for Perfetto: streams, waits, callbacks, memory
+    Timeline(timeline::Arguments),
+    /// Write a record as a memory snapshot of PyTorch
+    Snapshot(snapshot::Arguments),
+    /// Print bytes at the peak by stack, as folded text
+    Flame(flame::Arguments),
     /// Print the environment as shell commands: eval "$(cairn env)"
     Env,
     /// Check toolkit, environment and machine, and what the given libraries need; reads files only
@@ -68,6 +84,10 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::run(&arguments),
         Command::Summary(arguments) => summary::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Timeline(arguments) => timeline::run(&arguments),
+        Command::Snapshot(arguments) => snapshot::run(&arguments),
+        Command::Flame(arguments) => flame::run(&arguments),
         Command::Env => environment::print(),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };

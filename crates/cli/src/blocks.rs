@@ -51,6 +51,11 @@ pub fn device_of(kind: MemoryKind) -> Option<u32> {
     }
 }
 
+/// A device, or the host, in words.
+pub fn device_name(device: Option<u32>) -> String {
+    device.map_or("host memory".into(), |device| format!("device {device}"))
+}
+
 /// All live blocks.
 #[derive(Default)]
 pub struct Blocks {
