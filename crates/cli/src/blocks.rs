@@ -28,6 +28,8 @@ pub enum Class {
     PoolBlock,
     /// A block of a user allocator.
     External,
+    /// A part of its memory of which the program says that it uses it.
+    Region,
 }
 
 impl Class {

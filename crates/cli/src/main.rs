@@ -14,6 +14,8 @@ mod history;
 mod moment;
 mod progress;
 mod record;
+#[cfg(test)]
+mod record_builder;
 mod recorded_run;
 mod report;
 mod run;

@@ -102,8 +102,8 @@ impl Record<'_> {
     }
 
     fn stream_track(&self, stream: u32) -> Option<Track> {
-        let life = self.history.streams.get(&stream)?;
-        Some(Track { process: self.device_process(life.device), thread: u64::from(stream) })
+        let device = *self.history.streams.get(&stream)?;
+        Some(Track { process: self.device_process(device), thread: u64::from(stream) })
     }
 
     fn time(&self, ns: u64) -> u64 {
@@ -206,6 +206,11 @@ impl Record<'_> {
             let (began, length) = (self.time(call.began_ns), call.ended_ns - call.began_ns);
             let (track, name) = (self.host_track(call.thread), callback.request.to_string());
             trace.slice(track, &name, "callback", began, length, &facts)?;
+        }
+        let process = self.host_track(0).process;
+        for mark in &self.history.marks {
+            let ended = mark.ended_ns.unwrap_or(self.history.end_ns);
+            trace.range(process, &mark.text, self.time(mark.began_ns), self.time(ended))?;
         }
         Ok(())
     }

@@ -13,13 +13,14 @@ use crate::blocks::{Class, device_of};
 /// A block of memory, from the moment it was made.
 #[derive(Clone, Debug)]
 pub struct BlockLife {
+    pub class: Class,
+    /// Of a region: the memory that it is a part of.
     pub kind: MemoryKind,
     pub address: usize,
     pub bytes: u64,
     pub purpose: Purpose,
     pub owner: Owner,
     pub call: Name,
-    pub thread: u64,
     /// The number of its stack; 0 for none.
     pub stack: u32,
     pub stream: Option<u32>,
@@ -49,7 +50,7 @@ impl BlockLife {
 
     /// True for what is taken from a device or the host, false for a block inside of that.
     pub fn is_outer(&self) -> bool {
-        Class::of(self.kind) == Class::Outer
+        self.class == Class::Outer
     }
 }
 
@@ -104,13 +105,13 @@ impl Lives {
                     self.end(replaced, entry.time_ns, None);
                 }
                 self.blocks.push(BlockLife {
+                    class,
                     kind: *kind,
                     address: *address,
                     bytes: *bytes,
                     purpose: *purpose,
                     owner: owner.clone(),
                     call: entry.site.entry.clone(),
-                    thread: entry.thread,
                     stack: entry.site.stack,
                     stream: *stream,
                     made_ns: entry.time_ns,
@@ -133,6 +134,18 @@ impl Lives {
                 let stream = stream.or(self.blocks[block].stream);
                 self.end(block, entry.time_ns, stream.and_then(|stream| runs.last_of(stream)));
             }
+            Happening::Region { device, address, bytes, domain, change: Change::Created } => {
+                self.begin_region(entry, *device, *address, *bytes, domain);
+            }
+            Happening::Region { address, change: Change::Destroyed, .. } => {
+                if let Some(block) = self.live.remove(&(Class::Region, *address)) {
+                    self.end(block, entry.time_ns, None);
+                }
+            }
+            Happening::Submit { name, accesses, .. } => {
+                let written = accesses.iter().filter(|access| access.mode.writes());
+                written.for_each(|access| self.name_region(access.bounds().0 as usize, name));
+            }
             Happening::Reusable { address, .. } => {
                 if let Some(block) = self.waiting.remove(address) {
                     self.blocks[block].reusable_ns = Some(entry.time_ns);
@@ -153,7 +166,8 @@ impl Lives {
     pub(super) fn finish(&mut self, runs: &Runs) {
         for block in &mut self.blocks {
             let Some(freed) = block.freed_ns else { continue };
-            let is_kept = matches!(block.kind, MemoryKind::Device(_) | MemoryKind::Pinned);
+            let is_kept = block.is_outer()
+                && matches!(block.kind, MemoryKind::Device(_) | MemoryKind::Pinned);
             if block.reusable_ns.is_some() || is_kept && block.last_task.is_none() {
                 continue;
             }
@@ -163,18 +177,63 @@ impl Lives {
         }
     }
 
+    fn begin_region(
+        &mut self,
+        entry: &Entry<'static>,
+        device: u32,
+        address: usize,
+        bytes: u64,
+        domain: &Name,
+    ) {
+        let parent = self.enclosing(address);
+        if let Some(parent) = parent {
+            self.blocks[parent].is_divided = true;
+        }
+        if let Some(replaced) = self.live.insert((Class::Region, address), self.blocks.len()) {
+            self.end(replaced, entry.time_ns, None);
+        }
+        self.blocks.push(BlockLife {
+            class: Class::Region,
+            kind: parent.map_or(MemoryKind::Device(device), |parent| self.blocks[parent].kind),
+            address,
+            bytes,
+            purpose: Purpose::Region,
+            owner: Owner::default(),
+            call: domain.clone(),
+            stack: entry.site.stack,
+            stream: None,
+            made_ns: entry.time_ns,
+            freed_ns: None,
+            reusable_ns: None,
+            parent,
+            is_divided: false,
+            last_task: None,
+        });
+    }
+
+    /// A region is called after the task that first writes to it: the program says nothing of what is in it.
+    fn name_region(&mut self, address: usize, task: &Name) {
+        let range = (Class::Region, 0)..=(Class::Region, address);
+        let Some(((_, first), block)) = self.live.range(range).next_back() else { return };
+        let block = &mut self.blocks[*block];
+        if address - first < block.bytes as usize && block.owner.operator.is_empty() {
+            block.owner.operator = task.clone();
+        }
+    }
+
     fn end(&mut self, block: usize, time_ns: u64, last_task: Option<Epoch>) {
         let block = &mut self.blocks[block];
         block.freed_ns = Some(time_ns);
         block.last_task = last_task;
     }
 
-    /// Ends the blocks of the library's own pools in an outer one; those of a user's pool end by themselves.
+    /// Ends what lies in an outer block, but for blocks of a user's pool, which end by themselves.
     fn end_inside(&mut self, outer: usize, time_ns: u64) {
         let BlockLife { address, bytes, .. } = self.blocks[outer];
         let end = address.saturating_add(bytes as usize);
-        let range = (Class::PoolBlock, address)..(Class::PoolBlock, end);
-        let inside: Vec<_> = self.live.range(range).map(|(key, block)| (*key, *block)).collect();
+        let of = |class| self.live.range((class, address)..(class, end));
+        let inside = of(Class::PoolBlock).chain(of(Class::Region));
+        let inside: Vec<_> = inside.map(|(key, block)| (*key, *block)).collect();
         for (key, block) in inside {
             self.live.remove(&key);
             self.end(block, time_ns, None);

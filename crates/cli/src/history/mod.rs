@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, fs::File, path::Path};
 use anyhow::{Result, anyhow};
 use cairn_record::{
     Entry, Epoch, Name, ReadError, Reader,
-    entry::{Callback, Change, Domain, Frame, Happening, Owner, SyncObject},
+    entry::{Callback, Change, Frame, Happening, Owner, SyncObject},
     layout::Header,
     reader::{Damage, Source},
 };
@@ -65,22 +65,13 @@ pub struct Usage {
     pub quarantined: u64,
 }
 
-/// A stream.
-#[derive(Clone, Copy, Debug)]
-pub struct StreamLife {
-    pub device: u32,
-    pub created_ns: u64,
+/// A mark of the program, or a range that it named.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    pub text: String,
+    pub began_ns: u64,
+    /// That of the beginning for a mark; `None` for a range without an end.
     pub ended_ns: Option<u64>,
-}
-
-/// An allocator that was registered on a stream, or unregistered.
-#[derive(Clone, Copy, Debug)]
-pub struct Registration {
-    pub domain: Domain,
-    pub stream: u32,
-    pub object: usize,
-    pub change: Change,
-    pub time_ns: u64,
 }
 
 /// All of a record.
@@ -99,9 +90,12 @@ pub struct History {
     pub usage: Vec<Usage>,
     /// The bytes that each device has.
     pub devices: BTreeMap<u32, u64>,
-    /// By number; a number that was used again has its last stream.
-    pub streams: BTreeMap<u32, StreamLife>,
-    pub registrations: Vec<Registration>,
+    /// The devices of streams.
+    pub streams: BTreeMap<u32, u32>,
+    /// In the order in which they began.
+    pub marks: Vec<Mark>,
+    /// Ranges that have not ended, by their ids: places among the marks.
+    open_ranges: BTreeMap<u64, usize>,
     /// How the user calls loaded graphs.
     pub labels: BTreeMap<u64, String>,
     /// Nodes of each plan of a static graph.
@@ -145,11 +139,7 @@ impl History {
         self.lives.add(entry, &self.runs);
         match &entry.happening {
             Happening::Submit { stream, device, .. } => {
-                self.streams.entry(*stream).or_insert(StreamLife {
-                    device: *device,
-                    created_ns: time_ns,
-                    ended_ns: None,
-                });
+                self.streams.insert(*stream, *device);
                 self.runs.submit(entry);
             }
             Happening::Start { stream, seq } => self.runs.start(*stream, *seq, time_ns),
@@ -185,25 +175,20 @@ impl History {
             Happening::Device { device, change: Change::Created, capacity } => {
                 self.devices.insert(*device, *capacity);
             }
-            Happening::Stream { stream, device, change, .. } => match change {
-                Change::Created => {
-                    let life = StreamLife { device: *device, created_ns: time_ns, ended_ns: None };
-                    self.streams.insert(*stream, life);
+            Happening::Stream { stream, device, change: Change::Created, .. } => {
+                self.streams.insert(*stream, *device);
+            }
+            Happening::Mark { range, text, change: Change::Created } => {
+                if *range != 0 {
+                    self.open_ranges.insert(*range, self.marks.len());
                 }
-                Change::Destroyed => {
-                    if let Some(life) = self.streams.get_mut(stream) {
-                        life.ended_ns = Some(time_ns);
-                    }
+                let ended_ns = (*range == 0).then_some(time_ns);
+                self.marks.push(Mark { text: text.to_string(), began_ns: time_ns, ended_ns });
+            }
+            Happening::Mark { range, change: Change::Destroyed, .. } => {
+                if let Some(mark) = self.open_ranges.remove(range) {
+                    self.marks[mark].ended_ns = Some(time_ns);
                 }
-            },
-            Happening::Register { domain, stream, object, change } => {
-                self.registrations.push(Registration {
-                    domain: *domain,
-                    stream: *stream,
-                    object: *object,
-                    change: *change,
-                    time_ns,
-                });
             }
             Happening::Load(plan) => {
                 self.labels.insert(plan.loaded, plan.label.clone());

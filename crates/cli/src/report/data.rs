@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::columns::{Column, Columns};
 use crate::{
-    blocks::{Class, device_name},
+    blocks::device_name,
     history::{BlockLife, History, TaskRun},
     symbols::Stacks,
 };
@@ -53,6 +53,7 @@ pub fn collect(history: &History) -> PageData {
     put_changes(history, &mut columns);
     put_tasks(history, &mut columns, &mut texts);
     put_host(history, &mut columns, &mut texts);
+    put_marks(history, &mut columns, &mut texts);
     put_usage(history, &mut columns);
     let mut stacks = Stacks::new(&history.stacks);
     let mut of_number = BTreeMap::new();
@@ -63,7 +64,7 @@ pub fn collect(history: &History) -> PageData {
         of_number.insert(number.to_string(), lines);
     }
     let streams: Vec<Value> = (history.streams.iter())
-        .map(|(stream, life)| json!({"stream": stream, "device": life.device}))
+        .map(|(stream, device)| json!({"stream": stream, "device": device}))
         .collect();
     let plans: BTreeMap<String, &Vec<String>> =
         history.plans.iter().map(|(id, nodes)| (id.to_string(), nodes)).collect();
@@ -106,7 +107,7 @@ fn put_blocks(history: &History, columns: &mut Columns, texts: &mut Texts) {
     let mut bytes = |name: &str, value: &dyn Fn(&BlockLife) -> u8| {
         columns.push(name, Column::Bytes(blocks.iter().map(value).collect()));
     };
-    bytes("block.class", &|block| Class::of(block.kind) as u8);
+    bytes("block.class", &|block| block.class as u8);
     bytes("block.purpose", &|block| block.purpose as u8);
     bytes("block.divided", &|block| u8::from(block.is_divided));
     let mut integers = |name: &str, value: &mut dyn FnMut(&BlockLife) -> i32| {
@@ -238,6 +239,16 @@ fn put_host(history: &History, columns: &mut Columns, texts: &mut Texts) {
     columns.push("host.call", integers(&|span| span.call));
     columns.push("host.began", floats(&|span| span.began_ns));
     columns.push("host.ended", floats(&|span| span.ended_ns));
+}
+
+fn put_marks(history: &History, columns: &mut Columns, texts: &mut Texts) {
+    let marks = &history.marks;
+    let names = marks.iter().map(|mark| texts.number(&mark.text)).collect();
+    columns.push("mark.text", Column::Integers(names));
+    let began = marks.iter().map(|mark| mark.began_ns as f64).collect();
+    columns.push("mark.began", Column::Floats(began));
+    let ended = marks.iter().map(|mark| mark.ended_ns.unwrap_or(history.end_ns) as f64).collect();
+    columns.push("mark.ended", Column::Floats(ended));
 }
 
 fn put_usage(history: &History, columns: &mut Columns) {

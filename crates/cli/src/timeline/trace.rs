@@ -15,14 +15,15 @@ pub struct Track {
 pub struct Trace<W> {
     out: W,
     count: u64,
-    arrows: u64,
+    /// The last id of an arrow or a range.
+    ids: u64,
 }
 
 impl<W: Write> Trace<W> {
     /// Writes what comes before the events.
     pub fn begin(mut out: W) -> io::Result<Trace<W>> {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
-        Ok(Trace { out, count: 0, arrows: 0 })
+        Ok(Trace { out, count: 0, ids: 0 })
     }
 
     /// Writes what comes after them; returns their number.
@@ -70,10 +71,10 @@ impl<W: Write> Trace<W> {
 
     /// From a moment on one track to a moment on another; each lies in a slice.
     pub fn arrow(&mut self, from: (Track, u64), to: (Track, u64)) -> io::Result<()> {
-        self.arrows += 1;
+        self.ids += 1;
         let end = |phase: &str, (track, time_ns): (Track, u64)| {
             json!({
-                "ph": phase, "name": "event", "cat": "event", "id": self.arrows,
+                "ph": phase, "name": "event", "cat": "event", "id": self.ids,
                 "pid": track.process, "tid": track.thread, "ts": micros(time_ns),
             })
         };
@@ -82,6 +83,23 @@ impl<W: Write> Trace<W> {
         finish["bp"] = "e".into();
         self.put(begin)?;
         self.put(finish)
+    }
+
+    /// A span of a process that may overlap others.
+    pub fn range(
+        &mut self,
+        process: u64,
+        name: &str,
+        began_ns: u64,
+        ended_ns: u64,
+    ) -> io::Result<()> {
+        self.ids += 1;
+        for (phase, time_ns) in [("b", began_ns), ("e", ended_ns)] {
+            self.put(json!({
+                "ph": phase, "name": name, "cat": "mark", "id": self.ids, "pid": process, "ts": micros(time_ns),
+            }))?;
+        }
+        Ok(())
     }
 
     /// Values that changed, drawn as a stack.

@@ -46,14 +46,32 @@ function ticks(low, high, count, bytes) {
 const PURPOSE_COLOURS = {
   "user": [212, 42, 52], "const": [128, 34, 45], "feature": [30, 85, 54], "fixed feature": [46, 70, 45], "intermediate": [174, 38, 46],
   "workspace": [300, 26, 56], "output": [344, 60, 66], "host input": [22, 30, 46], "pool segment": [30, 6, 62], "capture": [266, 34, 58],
-  "collective": [195, 60, 38], "variable": [82, 46, 38], "tensor": [202, 54, 56],
+  "collective": [195, 60, 38], "variable": [82, 46, 38], "region": [202, 54, 56],
 };
 
 /** The colour of a purpose; `shade` tells neighbours apart. */
 function purposeColour(purpose, shade = 0, alpha = 1) {
   const [hue, saturation, light] = PURPOSE_COLOURS[record.purposes[purpose]] ?? [0, 0, 55];
+  return shaded(hue, saturation, light, shade, alpha);
+}
+
+function shaded(hue, saturation, light, shade, alpha = 1) {
   const lighter = light + [0, 6, -5][shade % 3] + (isDark() ? -4 : 3);
   return `hsl(${hue} ${saturation}% ${lighter}% / ${alpha})`;
+}
+
+/** A hue for a name, always the same. */
+function hueOf(name) {
+  let hash = 0;
+  for (const letter of name) hash = (hash * 31 + letter.charCodeAt(0)) | 0;
+  return (Math.abs(hash) * 47) % 360;
+}
+
+/** The colour of a block: that of its purpose; of a region of the program that of the task that wrote it first. */
+function blockColour(block) {
+  const purpose = column["block.purpose"][block], owner = text(column["block.owner"][block]);
+  if (record.purposes[purpose] !== "region" || !owner) return purposeColour(purpose, block);
+  return shaded(hueOf(owner), 36, 55, block);
 }
 
 const isDark = () => document.documentElement.dataset.theme === "dark";

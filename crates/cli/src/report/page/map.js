@@ -68,7 +68,7 @@ const mapChart = {
         at += bytes[block];
         const rect = { x: LEFT + offset * scale, y, w: Math.max(0.7, bytes[block] * scale), h: ROW, block };
         const isLive = freed[block] > marked;
-        draw.fillStyle = isLive ? purposeColour(column["block.purpose"][block], block) : cssColour("--waiting");
+        draw.fillStyle = isLive ? blockColour(block) : cssColour("--waiting");
         draw.fillRect(rect.x, y, rect.w, ROW);
         if (rect.w > 3) {
           draw.strokeStyle = cssPaper;

@@ -166,7 +166,7 @@ const memoryChart = {
   },
 
   drawBlocks(draw, y) {
-    const bytes = column["block.bytes"], purpose = column["block.purpose"];
+    const bytes = column["block.bytes"];
     for (const { block, first, last, base } of this.layout.spans) {
       draw.beginPath();
       let up = NaN;
@@ -182,7 +182,7 @@ const memoryChart = {
         draw.lineTo(LEFT + c, here);
       }
       draw.closePath();
-      draw.fillStyle = purposeColour(purpose[block], block);
+      draw.fillStyle = blockColour(block);
       draw.fill();
       if (y(0) - y(bytes[block]) > 3 && last - first > 2) {
         draw.strokeStyle = cssPaper;

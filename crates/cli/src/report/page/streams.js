@@ -8,15 +8,16 @@ const streamsChart = {
   /** A lane for each stream of the place that ran something, and one for each host thread. */
   prepareLanes() {
     const lanes = [];
+    if (column["mark.began"].length) lanes.push({ name: "marks", low: 0, high: column["mark.began"].length, columns: "mark" });
     const stream = column["task.stream"];
     for (const { stream: number, device } of record.streams) {
       const low = lowerBound(stream, number), high = lowerBound(stream, number + 1);
-      if (low < high) lanes.push({ name: `stream ${number}`, device, low, high, isStream: true, number });
+      if (low < high) lanes.push({ name: `stream ${number}`, device, low, high, isStream: true, number, columns: "task" });
     }
     const thread = column["host.thread"];
     for (let low = 0; low < thread.length;) {
       const high = lowerBound(thread, thread[low] + 1, low);
-      lanes.push({ name: `thread ${thread[low]}`, low, high, isStream: false });
+      lanes.push({ name: `thread ${thread[low]}`, low, high, columns: "host" });
       low = high;
     }
     this.all = lanes;
@@ -24,7 +25,7 @@ const streamsChart = {
 
   lanes() {
     const { device } = currentPlace();
-    return this.all.filter(lane => !lane.isStream || device < 0 || lane.device === device);
+    return this.all.filter(lane => lane.columns !== "task" || device < 0 || lane.device === device);
   },
 
   draw() {
@@ -48,7 +49,7 @@ const streamsChart = {
       draw.beginPath();
       draw.rect(LEFT, y, scale.inner, LANE);
       draw.clip();
-      if (lane.isStream) this.drawTasks(draw, lane, y, scale); else this.drawHost(draw, lane, y, scale);
+      ({ task: this.drawTasks, host: this.drawHost, mark: this.drawMarks })[lane.columns].call(this, draw, lane, y, scale);
       draw.restore();
     });
     this.drawArrows(draw, scale);
@@ -82,12 +83,7 @@ const streamsChart = {
       const failed = column["task.failed"][task];
       draw.fillStyle = failed ? cssColour("--bad") : taskColour(kind[task], name[task]);
       draw.fillRect(x, y + 2, w, LANE - 6);
-      if (w > 34) {
-        draw.fillStyle = kind[task] === 3 ? cssColour("--ink") : "#fff";
-        draw.textAlign = "left";
-        const room = Math.floor((w - 8) / 6), label = text(name[task]);
-        draw.fillText(label.length > room ? label.slice(0, Math.max(1, room - 1)) + "…" : label, Math.max(x, LEFT) + 4, y + LANE / 2 + 3);
-      }
+      this.drawLabel(draw, text(name[task]), x, y, w, kind[task] === 3 ? cssColour("--ink") : "#fff");
     });
   },
 
@@ -98,6 +94,25 @@ const streamsChart = {
       draw.fillStyle = callback[span] ? "hsl(32 80% 55%)" : isDark() ? "hsl(215 12% 40%)" : "hsl(215 16% 76%)";
       if (callback[span]) draw.fillRect(x, y + 6, w, LANE - 14); else draw.fillRect(x, y + 3, w, LANE - 8);
     });
+  },
+
+  drawMarks(draw, lane, y, scale) {
+    const began = column["mark.began"], ended = column["mark.ended"], name = column["mark.text"];
+    this.each(lane, began, ended, mark => {
+      const x = scale.x(began[mark]), w = Math.max(2, scale.x(ended[mark]) - x);
+      draw.fillStyle = taskColour(0, name[mark]);
+      draw.fillRect(x, y + 2, w, LANE - 6);
+      this.drawLabel(draw, text(name[mark]), x, y, w, "#fff");
+    });
+  },
+
+  /** A text in a span, as much of it as there is room for. */
+  drawLabel(draw, label, x, y, w, colour) {
+    if (w < 34) return;
+    draw.fillStyle = colour;
+    draw.textAlign = "left";
+    const from = Math.max(x, LEFT), room = Math.floor((x + w - from - 8) / 6);
+    if (room > 2) draw.fillText(label.length > room ? label.slice(0, room - 1) + "…" : label, from + 4, y + LANE / 2 + 3);
   },
 
   /** From the record of an event to the wait for it. */
@@ -148,7 +163,7 @@ const streamsChart = {
     if (!lane || x < LEFT) return null;
     const scale = timeScale(this.box.clientWidth);
     const low = scale.time(x - 2), high = scale.time(x + 2);
-    const began = column[lane.isStream ? "task.began" : "host.began"], ended = column[lane.isStream ? "task.ended" : "host.ended"];
+    const began = column[`${lane.columns}.began`], ended = column[`${lane.columns}.ended`];
     let found = null;
     this.each(lane, began, ended, at => {
       if (began[at] > high || ended[at] < low) return;
@@ -163,9 +178,7 @@ function taskColour(kind, name) {
   if (kind === 3) return isDark() ? "hsl(45 30% 34%)" : "hsl(45 60% 82%)";
   if (kind === 2) return isDark() ? "hsl(45 60% 55%)" : "hsl(40 70% 45%)";
   if (kind === 1) return "hsl(330 40% 55%)";
-  let hash = 0;
-  for (const letter of text(name)) hash = (hash * 31 + letter.charCodeAt(0)) | 0;
-  return `hsl(${(Math.abs(hash) * 47) % 360} 38% ${isDark() ? 46 : 52}%)`;
+  return `hsl(${hueOf(text(name))} 38% ${isDark() ? 46 : 52}%)`;
 }
 
 function taskRows(task) {
@@ -186,13 +199,13 @@ function taskRows(task) {
 
 function showSpan({ lane, at }) {
   if (lane.isStream) return showDetails(text(column["task.name"][at]), taskRows(at), column["task.stack"][at]);
-  const of = name => column[`host.${name}`][at];
-  showDetails(text(of("text")), [["thread", String(of("thread"))], ["in", text(of("call"))],
+  const of = name => column[`${lane.columns}.${name}`]?.[at];
+  showDetails(text(of("text")), [["thread", of("thread")], ["in", text(of("call"))],
     ["time", `${formatTime(of("ended") - of("began"))}, from ${formatTime(of("began"))}`]], 0);
 }
 
 function tipOfSpan(event, { lane, at }) {
-  const of = name => column[`${lane.isStream ? "task" : "host"}.${name}`][at];
+  const of = name => column[`${lane.columns}.${name}`]?.[at];
   showTip(event, element("b", {}, text(lane.isStream ? of("name") : of("text"))),
     element("div", {}, of("ended") === Infinity ? "no end in the record" : formatTime(of("ended") - of("began"))),
     element("div", { class: "soft" }, `${lane.name}${lane.isStream ? `, task ${of("seq")}` : ""}, from ${formatTime(of("began"))}${text(of("call")) ? `, in ${text(of("call"))}` : ""}`));
