@@ -96,7 +96,7 @@ impl Purpose {
             Purpose::Capture => "capture",
             Purpose::Collective => "collective",
             Purpose::Variable => "variable",
-            Purpose::Region => "region",
+            Purpose::Region => "tensor or region",
         }
     }
 }

@@ -142,7 +142,7 @@ impl Lives {
                     self.end(block, entry.time_ns, None);
                 }
             }
-            Happening::Submit { name, accesses, .. } => {
+            Happening::Submit { name, accesses, .. } | Happening::Touch { name, accesses } => {
                 let written = accesses.iter().filter(|access| access.mode.writes());
                 written.for_each(|access| self.name_region(access.bounds().0 as usize, name));
             }

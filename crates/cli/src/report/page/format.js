@@ -46,7 +46,7 @@ function ticks(low, high, count, bytes) {
 const PURPOSE_COLOURS = {
   "user": [212, 42, 52], "const": [128, 34, 45], "feature": [30, 85, 54], "fixed feature": [46, 70, 45], "intermediate": [174, 38, 46],
   "workspace": [300, 26, 56], "output": [344, 60, 66], "host input": [22, 30, 46], "pool segment": [30, 6, 62], "capture": [266, 34, 58],
-  "collective": [195, 60, 38], "variable": [82, 46, 38], "region": [202, 54, 56],
+  "collective": [195, 60, 38], "variable": [82, 46, 38], "tensor or region": [202, 54, 56],
 };
 
 /** The colour of a purpose; `shade` tells neighbours apart. */
@@ -70,7 +70,7 @@ function hueOf(name) {
 /** The colour of a block: that of its purpose; of a region of the program that of the task that wrote it first. */
 function blockColour(block) {
   const purpose = column["block.purpose"][block], owner = text(column["block.owner"][block]);
-  if (record.purposes[purpose] !== "region" || !owner) return purposeColour(purpose, block);
+  if (record.purposes[purpose] !== "tensor or region" || !owner) return purposeColour(purpose, block);
   return shaded(hueOf(owner), 36, 55, block);
 }
 
