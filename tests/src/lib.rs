@@ -7,6 +7,7 @@ pub mod headers;
 pub mod ids;
 pub mod models;
 pub mod operators;
+pub mod pictures;
 pub mod program;
 pub mod records;
 pub mod run;

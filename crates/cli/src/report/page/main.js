@@ -206,7 +206,7 @@ async function start() {
   choosePlace(0);
   fillFindings();
   fillTables();
-  requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.ready = "true"; }));
+  requestAnimationFrame(() => requestAnimationFrame(() => { document.body.dataset.ready = String(Math.round(performance.now())); }));
 }
 
 start();
