@@ -102,7 +102,7 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
     });
     if !report.has("miri") {
         // Not asked for.
-    } else if succeeds(cargo(root, &["miri", "--version"])) {
+    } else if succeeds(&mut cargo(root, &["miri", "--version"])) {
         report.step("miri", || {
             let mut miri = cargo(
                 root,
@@ -158,7 +158,7 @@ fn sysroot() -> Option<std::path::PathBuf> {
     Some(String::from_utf8(output.stdout).ok()?.trim().into())
 }
 
-fn succeeds(mut command: Command) -> bool {
+fn succeeds(command: &mut Command) -> bool {
     command
         .stdout(Stdio::null())
         .stderr(Stdio::null())
