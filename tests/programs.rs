@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, checks, commands, headers, ids, operators, pools, program, records, replays, shell,
-    structure, symbols,
+    abi, checks, commands, headers, ids, operators, pictures, pools, program, records, replays,
+    shell, structure, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -154,6 +154,8 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("commands::npu_smi_live", commands::smi_live);
     trials.add("commands::atc", commands::atc);
     trials.add("commands::top", commands::top);
+    trials.add("pictures::commands", pictures::commands);
+    trials.add("pictures::events_and_marks", pictures::events_and_marks);
     trials.add("records::commands", records::commands);
     trials.add("records::killed", records::killed);
     trials.add("records::ended_by_a_signal", records::ended_by_a_signal);

@@ -7,6 +7,7 @@ pub mod headers;
 pub mod ids;
 pub mod models;
 pub mod operators;
+pub mod pictures;
 pub mod pools;
 pub mod program;
 pub mod records;

@@ -37,6 +37,7 @@ mod mdl;
 mod memory;
 mod memory_pool;
 mod message;
+mod mstx;
 mod probe;
 mod process;
 mod reason;

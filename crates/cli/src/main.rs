@@ -11,19 +11,25 @@ mod diff;
 mod doctor;
 mod elf;
 mod environment;
+mod flame;
+mod history;
+mod moment;
 mod pooltest;
 mod private_folder;
+mod progress;
 mod record;
 #[cfg(test)]
-#[allow(dead_code)]
 mod record_builder;
 mod recorded_run;
 mod replay;
+mod report;
 mod run;
 mod smi;
+mod snapshot;
 mod summary;
 mod symbols;
 mod text;
+mod timeline;
 mod toolkit;
 mod top;
 
@@ -72,6 +78,14 @@ enum Command {
     PoolBench(bench::job::Arguments),
     /// Show devices, processes, streams, pools and allocators, live
     Top(top::Arguments),
+    /// Draw a record as one page for a browser: memory, addresses, streams, findings
+    Report(report::Arguments),
+    /// Draw records as a trace for Perfetto: streams, waits, callbacks, memory
+    Timeline(timeline::Arguments),
+    /// Write a record as a memory snapshot of PyTorch
+    Snapshot(snapshot::Arguments),
+    /// Print bytes at the peak by stack, as folded text
+    Flame(flame::Arguments),
     /// Print the environment as shell commands: eval "$(cairn env)"
     Env,
     /// Check toolkit, environment and machine, and what the given libraries need; reads files only
@@ -94,6 +108,10 @@ fn main() -> ExitCode {
         Command::Pooltest(arguments) => pooltest::run(&arguments),
         Command::PoolBench(arguments) => bench::job::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Timeline(arguments) => timeline::run(&arguments),
+        Command::Snapshot(arguments) => snapshot::run(&arguments),
+        Command::Flame(arguments) => flame::run(&arguments),
         Command::Env => environment::print(),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };

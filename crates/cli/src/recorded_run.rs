@@ -20,7 +20,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::run;
+use crate::{run, toolkit::Toolkit};
 
 /// A program that ran, and the records that it and the processes it started wrote.
 pub struct RecordedRun {
@@ -42,6 +42,9 @@ impl RecordedRun {
         let mut command = run::command(program)?;
         command.env("CAIRN_RECORD", &output).env("CAIRN_RECORD_SESSION", &session);
         command.env("CAIRN_RECORD_STACKS", if stacks { "1" } else { "0" });
+        if let Some(libraries) = preloaded()? {
+            command.env("LD_PRELOAD", libraries);
+        }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let status = run_to_end(&mut command)?;
         Ok(status.map(|status| RecordedRun { output, session, status }))
@@ -67,6 +70,22 @@ impl RecordedRun {
         }
         ExitCode::from(self.code())
     }
+}
+
+/// `LD_PRELOAD` as the user has it, with the toolkit's empty library whose name there lets torch_npu say which tensor has which
+/// memory; `None` where it is not there, or its path cannot be in a list.
+fn preloaded() -> Result<Option<OsString>> {
+    let hook = Toolkit::of_current_exe()?.library("libascend_kernel_hook.so");
+    let is_listable = !hook.to_string_lossy().contains([':', ' ']);
+    if !is_listable || !hook.exists() {
+        return Ok(None);
+    }
+    let mut libraries = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    if !libraries.is_empty() {
+        libraries.push(":");
+    }
+    libraries.push(&hook);
+    Ok(Some(libraries))
 }
 
 /// A text that no other run has.

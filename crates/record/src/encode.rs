@@ -213,6 +213,18 @@ impl Encoder {
                 }
             }
             Happening::Exit => {}
+            Happening::Region { device, address, bytes, domain, change } => {
+                put(out, u64::from(*device));
+                self.address(*address, out);
+                put(out, *bytes);
+                self.name(domain, out);
+                out.push(*change as u8);
+            }
+            Happening::Mark { range, text, change } => {
+                put(out, *range);
+                put_text(out, text);
+                out.push(*change as u8);
+            }
             Happening::WrongFree { address, reason } => {
                 self.address(*address, out);
                 put_text(out, reason);
@@ -370,5 +382,7 @@ fn tag(happening: &Happening<'_>) -> u8 {
         Happening::Stack { .. } => 23,
         Happening::Exit => 24,
         Happening::WrongFree { .. } => 25,
+        Happening::Region { .. } => 26,
+        Happening::Mark { .. } => 27,
     }
 }

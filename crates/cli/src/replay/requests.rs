@@ -16,10 +16,12 @@ use crate::blocks::{Blocks, Class, device_of};
 /// Which requests of a record are replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Selection {
-    /// Those of the program's allocators if it has any, else all
+    /// Those of the program's allocators if it has any, else regions if there are any, else all
     Auto,
     /// What the engine asked of the program's allocators
     Allocator,
+    /// Parts of its memory that the program says it uses: the tensors of torch_npu
+    Region,
     /// What the program took from devices, without what its allocators hand out again
     Device,
     /// Blocks of Cairn's own pools: workspaces of operators, memory of graphs, aclrtMemPool
@@ -36,9 +38,14 @@ impl Selection {
                 "everything that was asked of devices, pools and allocators"
             }
             Selection::Allocator => "what the engine asked of the program's allocators",
+            Selection::Region => "what the program says it uses of its memory, such as tensors",
             Selection::Device => "what the program took from devices",
             Selection::Pool => "blocks of Cairn's pools",
         }
+    }
+
+    fn takes_regions(self) -> bool {
+        matches!(self, Selection::Region | Selection::All)
     }
 
     fn takes(self, kind: MemoryKind) -> bool {
@@ -74,11 +81,13 @@ pub fn read<S: Source>(
         first.add(index, &entry);
     }
     let selection = match selection {
-        Selection::Auto if first.external => Selection::Allocator,
+        Selection::Auto if first.has_external => Selection::Allocator,
+        Selection::Auto if first.has_regions => Selection::Region,
         Selection::Auto => Selection::All,
         chosen => chosen,
     };
-    let mut second = SecondReading::default();
+    let mut second =
+        SecondReading { takes_regions: selection.takes_regions(), ..SecondReading::default() };
     for (index, entry) in open()?.enumerate() {
         let is_chosen = |kind| selection.takes(kind) && !first.segments.contains(&index);
         second.add(&entry, is_chosen)?;
@@ -87,14 +96,15 @@ pub fn read<S: Source>(
     Ok(Requests { trace: second.trace, selection, capacity: first.capacity, is_damaged })
 }
 
-/// Finds out what is a segment of a user's allocator: memory that the program took, and that blocks lie in.
+/// Finds out what is a segment: memory that the program took, and that blocks of its allocators, or regions, lie in.
 #[derive(Default)]
 struct FirstReading {
     blocks: Blocks,
     /// The entry that made each live block of a device, by address.
     made_by: HashMap<usize, usize>,
     segments: HashSet<usize>,
-    external: bool,
+    has_external: bool,
+    has_regions: bool,
     capacity: u64,
 }
 
@@ -105,12 +115,12 @@ impl FirstReading {
                 self.made_by.insert(*address, index);
             }
             Happening::Alloc { kind: MemoryKind::External { .. }, address, .. } => {
-                self.external = true;
-                if let Some((first, _)) = self.blocks.enclosing(*address)
-                    && let Some(entry) = self.made_by.get(&first)
-                {
-                    self.segments.insert(*entry);
-                }
+                self.has_external = true;
+                self.add_segment(*address);
+            }
+            Happening::Region { address, change: Change::Created, .. } => {
+                self.has_regions = true;
+                self.add_segment(*address);
             }
             Happening::Device { change: Change::Created, capacity, .. } => {
                 self.capacity = self.capacity.max(*capacity);
@@ -119,6 +129,24 @@ impl FirstReading {
         }
         self.blocks.apply(entry);
     }
+
+    /// What is at an address lies in memory that is handed out again.
+    fn add_segment(&mut self, address: usize) {
+        if let Some((first, _)) = self.blocks.enclosing(address)
+            && let Some(entry) = self.made_by.get(&first)
+        {
+            self.segments.insert(*entry);
+        }
+    }
+}
+
+/// A chosen request whose block is live.
+#[derive(Clone, Copy)]
+struct Taken {
+    number: usize,
+    bytes: u64,
+    stream: u32,
+    device: u32,
 }
 
 /// Writes the chosen ones down.
@@ -126,8 +154,8 @@ impl FirstReading {
 struct SecondReading {
     trace: Trace,
     blocks: Blocks,
-    /// The chosen ones that are live: number, stream of the trace.
-    live: BTreeMap<(Class, usize), (usize, u32)>,
+    takes_regions: bool,
+    live: BTreeMap<(Class, usize), Taken>,
     /// How the trace numbers streams, by device.
     streams: HashMap<(u32, Option<StreamIndex>), u32>,
 }
@@ -140,23 +168,57 @@ impl SecondReading {
             _ => None,
         };
         for (address, block) in effect.ended {
-            let key = (Class::of(block.kind), address);
-            let Some((number, taken_on)) = self.live.remove(&key) else { continue };
-            let stream = match (freed_on, device_of(block.kind)) {
-                (Some(stream), Some(device)) => self.stream(device, Some(stream))?,
-                _ => taken_on,
-            };
-            self.trace.free(number, block.bytes, stream);
+            self.free((Class::of(block.kind), address), freed_on)?;
         }
-        if let Happening::Alloc { kind, address, bytes, stream, .. } = &entry.happening
-            && is_chosen(*kind)
-            && let Some(device) = device_of(*kind)
-        {
-            let stream = self.stream(device, *stream)?;
-            let number = self.trace.take(*bytes, stream, device);
-            let number = number.context("more bytes are live than there can be")?;
-            self.live.insert((Class::of(*kind), *address), (number, stream));
+        match &entry.happening {
+            Happening::Alloc { kind, address, bytes, stream, .. } if is_chosen(*kind) => {
+                if let Some(device) = device_of(*kind) {
+                    self.take((Class::of(*kind), *address), device, *bytes, *stream)?;
+                }
+            }
+            Happening::Region { device, address, bytes, change, .. } if self.takes_regions => {
+                self.free((Class::Region, *address), None)?;
+                if *change == Change::Created {
+                    self.take((Class::Region, *address), *device, *bytes, None)?;
+                }
+            }
+            Happening::Device { device, change: Change::Destroyed, .. } => {
+                let is_of_device = |taken: &Taken| taken.device == *device;
+                let ended: Vec<_> = (self.live.iter())
+                    .filter(|(_, taken)| is_of_device(taken))
+                    .map(|(key, _)| *key)
+                    .collect();
+                ended.into_iter().try_for_each(|key| self.free(key, None))?;
+            }
+            _ => {}
         }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        key: (Class, usize),
+        device: u32,
+        bytes: u64,
+        stream: Option<StreamIndex>,
+    ) -> Result<()> {
+        let stream = self.stream(device, stream)?;
+        let number = self.trace.take(bytes, stream, device);
+        let number = number.context("more bytes are live than there can be")?;
+        self.live.insert(key, Taken { number, bytes, stream, device });
+        Ok(())
+    }
+
+    /// Ends a block, if it was chosen; on its own stream if none is named.
+    fn free(&mut self, key: (Class, usize), on: Option<StreamIndex>) -> Result<()> {
+        let Some(Taken { number, bytes, stream, device }) = self.live.remove(&key) else {
+            return Ok(());
+        };
+        let stream = match on {
+            Some(_) => self.stream(device, on)?,
+            None => stream,
+        };
+        self.trace.free(number, bytes, stream);
         Ok(())
     }
 

@@ -38,6 +38,31 @@ fn which_requests_are_replayed() {
 }
 
 #[test]
+fn regions_are_requests_and_what_they_lie_in_is_none() {
+    let mut record = Builder::default();
+    let region = |address, bytes, change| Happening::Region {
+        device: 0,
+        address,
+        bytes,
+        domain: "torch".into(),
+        change,
+    };
+    record
+        .alloc("aclrtMalloc", MemoryKind::Device(0), 0x10_0000, 20 * MIB)
+        .add("", region(0x10_0000, MIB, Change::Created))
+        .add("", region(0x20_0000, 2 * MIB, Change::Created))
+        .add("", region(0x10_0000, 0, Change::Destroyed))
+        .add("", region(0x10_0000, 3 * MIB, Change::Created))
+        .alloc("aclrtMalloc", MemoryKind::Device(0), 0x900_0000, 5 * MIB)
+        .add("", Happening::Device { device: 0, change: Change::Destroyed, capacity: 0 });
+    let auto = requests(&record, Selection::Auto);
+    assert_eq!((auto.selection, sizes(&auto)), (Selection::Region, vec![1, 2, 3]));
+    assert_eq!(auto.trace.requests().len(), 6);
+    assert_eq!(sizes(&requests(&record, Selection::All)), [1, 2, 3, 5]);
+    assert_eq!(sizes(&requests(&record, Selection::Device)), [5]);
+}
+
+#[test]
 fn streams_are_numbered_by_device() {
     let mut record = Builder::default();
     let mut alloc = |device, address, stream| {

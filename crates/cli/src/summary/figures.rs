@@ -254,7 +254,9 @@ impl Names {
     fn site(&self, block: &Block) -> String {
         let call = site_name(&block.site);
         match self.stacks.get(&block.stack) {
-            Some(frame) => format!("{call} from {}", self.symbols.borrow_mut().describe(frame)),
+            Some(frame) => {
+                format!("{call} from {}", self.symbols.borrow_mut().resolve(frame).shortened())
+            }
             None => call,
         }
     }
