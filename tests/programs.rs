@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, checker, checks, commands, headers, ids, operators, program, records, shell, structure,
-    symbols,
+    abi, checker, checks, commands, headers, ids, operators, pictures, pools, program, records,
+    replays, shell, structure, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -138,6 +138,13 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("checker::children", checker::children);
     trials.add("checker::closed_descriptors", checker::closed_descriptors);
     trials.add("checker::full", checker::full);
+    for source in pools::all(root)? {
+        let name = format!("pools::{}", source.file_stem().unwrap_or_default().to_string_lossy());
+        trials.add(&name, move |toolkit| pools::verdicts(toolkit, &source));
+    }
+    trials.add("pools::own", pools::own);
+    trials.add("pools::every_clause_is_broken", pools::every_clause_is_broken);
+    trials.add("pools::files_and_errors", pools::files_and_errors);
     for list in symbols::lists(root)? {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
         trials.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
@@ -165,6 +172,9 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("commands::npu_smi_list", commands::smi_list);
     trials.add("commands::npu_smi_live", commands::smi_live);
     trials.add("commands::atc", commands::atc);
+    trials.add("commands::top", commands::top);
+    trials.add("pictures::commands", pictures::commands);
+    trials.add("pictures::events_and_marks", pictures::events_and_marks);
     trials.add("records::commands", records::commands);
     trials.add("records::killed", records::killed);
     trials.add("records::ended_by_a_signal", records::ended_by_a_signal);
@@ -172,6 +182,10 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("records::closed_descriptors", records::closed_descriptors);
     trials.add("records::full", records::full);
     trials.add("records::stacks", records::stacks);
+    trials.add("replays::allocators", replays::allocators);
+    trials.add("replays::failures", replays::failures);
+    trials.add("replays::diff", replays::diff);
+    trials.add("replays::ci", replays::ci);
     Ok(trials.trials)
 }
 

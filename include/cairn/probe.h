@@ -48,6 +48,19 @@ typedef struct CairnProbe {
  */
 aclError cairnProbeExecute(aclrtStream stream, CairnProbe *probe);
 
+/** Whose registration counts. */
+typedef enum {
+    CAIRN_PROBE_ACL = 0, /**< aclrtAllocatorRegister */
+    CAIRN_PROBE_GE = 1,  /**< RegisterExternalAllocator */
+} CairnProbeDomain;
+
+/**
+ * Takes one block for work on a stream from the allocator that is registered there, and queues nothing. `near` is
+ * the preferred address, NULL for any. Fails if none is registered, and with what the engine has against the block.
+ * Give `*kept` to cairnProbeGiveBack.
+ */
+aclError cairnProbeTake(aclrtStream stream, CairnProbeDomain domain, size_t bytes, void *near, void **address, void **kept);
+
 /** Gives back, on the calling thread, what a probe kept. */
 aclError cairnProbeGiveBack(void *kept);
 

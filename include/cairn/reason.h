@@ -1,6 +1,7 @@
 /*
- * Why the graph engine calls an allocator: to be asked inside Malloc, MallocAdvise and Free. Cairn only; a
- * program that also runs elsewhere looks the function up with dlsym, or declares it weak.
+ * Why an allocator is called: to be asked inside Malloc, MallocAdvise and Free of a ge::Allocator, and inside the
+ * functions of an aclrtAllocatorDesc. Cairn only; a program that also runs elsewhere looks the function up with dlsym, or
+ * declares it weak.
  */
 #ifndef CAIRN_REASON_H
 #define CAIRN_REASON_H
@@ -26,11 +27,11 @@ typedef enum {
 /** Why memory is asked for. */
 typedef struct {
     cairnAllocationClass memoryClass; /**< what it is for */
-    uint32_t graphId;                 /**< the graph's id in its session */
+    uint32_t graphId;                 /**< the graph's id in its session; UINT32_MAX for a single operator */
     const char *operatorName;         /**< the operator, where it is for one; else null. Lives for ever */
 } cairnAllocationReason;
 
-/** Fills `reason` and gives true inside a call that the graph engine makes for memory; else gives false. */
+/** Fills `reason` and gives true inside a call that Cairn makes for memory; else gives false. */
 bool cairnGetAllocationReason(cairnAllocationReason *reason);
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
  * the stream: all inside the call, before any task has run.
  */
 #include "aclop.h"
+#include "cairn/reason.h"
 
 enum { BYTE = 0x5a };
 
@@ -20,6 +21,9 @@ static char call_log[64];
 static size_t sizes[64], calls;
 static char *addresses[64];
 
+/* What the last alloc and free were for. */
+static cairnAllocationReason taken_for, freed_for;
+
 static void log_call(char kind)
 {
     size_t length = strlen(call_log);
@@ -30,6 +34,7 @@ static void log_call(char kind)
 static void *logged_alloc(aclrtAllocator object, size_t size)
 {
     log_call('A');
+    CHECK(cairnGetAllocationReason(&taken_for));
     PoolBlock *block = (PoolBlock *)pool_alloc(object, size);
     if (block && calls < 64) {
         sizes[calls] = size;
@@ -47,6 +52,7 @@ static void *logged_address(aclrtAllocatorBlock block)
 static void logged_free(aclrtAllocator object, aclrtAllocatorBlock block)
 {
     log_call('F');
+    CHECK(cairnGetAllocationReason(&freed_for));
     pool_free(object, block);
 }
 
@@ -110,6 +116,12 @@ static void workspaces(void)
     operand(&out, ACL_FLOAT, 1, short_vector, z, 4096 * 4);
     operand(&out, ACL_INT32, 1, short_vector, second_out, 4096 * 4);
     run_blocked("Sort", &in, &out, NULL, SORT_BYTES, "AGF");
+    CHECK_EQ(taken_for.memoryClass, CAIRN_CLASS_WORKSPACE);
+    CHECK_EQ(taken_for.graphId, UINT32_MAX);
+    CHECK(taken_for.operatorName && strcmp(taken_for.operatorName, "Sort") == 0);
+    CHECK(memcmp(&taken_for, &freed_for, sizeof taken_for) == 0);
+    cairnAllocationReason outside;
+    CHECK(!cairnGetAllocationReason(&outside));
 
     GROUP("acl_reg_5 TopKV2 of a vector, with k on the host");
     int32_t k = 8;

@@ -42,6 +42,23 @@ static void sizes(void)
     CHECK_EQ(pool.allocs, allocs);
 }
 
+static void one_block(void)
+{
+    void *address = NULL, *kept = NULL;
+    GROUP("acl_reg_9 a block is taken from the allocator of its domain, and from no other");
+    int allocs = pool.allocs;
+    CHECK_OK(cairnProbeTake(stream, CAIRN_PROBE_ACL, 100, NULL, &address, &kept));
+    CHECK(in_pool(&pool, address) && kept != NULL);
+    CHECK_EQ(pool.allocs, allocs + 1);
+    CHECK_EQ(pool.last_size, 100);
+    CHECK_OK(cairnProbeGiveBack(kept));
+    CHECK_FAIL(cairnProbeTake(stream, CAIRN_PROBE_GE, 100, NULL, &address, &kept), ACL_ERROR_INVALID_PARAM, "no allocator is registered");
+    CHECK(address == NULL && kept == NULL);
+    CHECK_FAIL(cairnProbeTake(stream, (CairnProbeDomain)7, 100, NULL, &address, &kept), ACL_ERROR_INVALID_PARAM, "domain is 7");
+    CHECK_FAIL(cairnProbeTake(stream, CAIRN_PROBE_ACL, 100, NULL, NULL, &kept), ACL_ERROR_INVALID_PARAM, "address");
+    CHECK_EQ(pool.allocs, allocs + 1);
+}
+
 static void balance(void)
 {
     GROUP("acl_1_8_9 the address is asked for once for each block");
@@ -222,6 +239,7 @@ int main(void)
     pool_open(&other);
     pool_register(stream, &pool);
     sizes();
+    one_block();
     balance();
     asynchrony();
     released_early();

@@ -135,7 +135,7 @@ fn tools(source: &Path) -> Result<Option<String>> {
 
 /// The lines of a report, addresses and numbers of threads left out; what the program itself prints too, and frames of a stack that
 /// are not the program's.
-fn without_numbers(output: &str) -> String {
+pub(crate) fn without_numbers(output: &str) -> String {
     let is_foreign_frame = |line: &str| {
         line.starts_with("        ") && !line.contains(".c:") && !line.contains(".cc:")
     };

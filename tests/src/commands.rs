@@ -91,6 +91,40 @@ pub fn smi_live(toolkit: &Toolkit) -> Result<()> {
     Ok(())
 }
 
+/// A program that works on streams, with pool and allocator, says so when `cairn top` asks.
+pub fn top(toolkit: &Toolkit) -> Result<()> {
+    let program = support("busy.c")?.build(toolkit)?;
+    let mut command = toolkit.clean(&program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.process_group(0).spawn().context("cannot start the busy program")?;
+    let pid = child.id().to_string();
+    let mut line = String::new();
+    let output = child.stdout.take().context("the program has an output")?;
+    BufReader::new(output).read_line(&mut line)?;
+    let call = |words: &[&str]| call(toolkit, "cairn", words).and_then(|outcome| outcome.expect(0));
+    let (text, json) = (call(&["top", "--pid", &pid]), call(&["top", "--json", "--pid", &pid]));
+    drop(child.stdin.take());
+    let status = wait(&mut child, limit())?;
+    ensure!(line.trim() == "READY", "the program said: {line}");
+    ensure!(status.is_some_and(|status| status.success()), "the program ended with {status:?}");
+
+    let (text, json) = (text?, json?);
+    let row = |start: &str| {
+        let is_row =
+            |line: &&str| line.starts_with(start) && line.split_whitespace().any(|w| w == pid);
+        text.lines().find(is_row).with_context(|| format!("no row {start:?}\n{text}"))
+    };
+    ensure!(row("  support-busy")?.split_whitespace().rev().take(2).eq(["-", "3"]), "{text}");
+    ensure!(row("  1 of device 1, built in ")?.contains("1.00 MiB"), "{text}");
+    ensure!(row("  0x")?.split_whitespace().rev().take(3).eq(["2", "3", "1"]), "{text}");
+    // A gate and two tasks after it wait; the stream of the pool is idle.
+    ensure!(json.contains("\"answered\": true"), "{json}");
+    ensure!(json.contains("\"submitted\": 3") && json.contains("\"finished\": 0"), "{json}");
+    let text = call(&["top", "--once", "--pid", &pid])?;
+    ensure!(text.contains("Devices: none") && !text.contains(" busy "), "{text}");
+    Ok(())
+}
+
 /// Device and megabytes of each row of the process table that names the process.
 fn process_rows(table: &str, pid: &str) -> Vec<(u32, u64)> {
     let cells = |line: &str| -> Vec<String> {

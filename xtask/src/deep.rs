@@ -23,12 +23,13 @@ const SCHEDULES: &str = "5000";
 const PROPERTIES: &str = "2000";
 
 /// The steps that need the toolkit.
-const ON_TOOLKIT: [&str; 5] = [
+const ON_TOOLKIT: [&str; 6] = [
     "programs on the toolkit",
     "python on the toolkit",
     "torch on the toolkit",
     "public examples on the toolkit",
     "onnxruntime on the toolkit",
+    "pages in a browser",
 ];
 
 /// Asks tests for all they have: every type and layout, long stress.
@@ -74,6 +75,15 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
             let python = venv::onnxruntime(root)?;
             run_and_count(deep(test::pytest(root, &toolkit, &python)?).arg("tests/ort"))
         });
+        if succeeds(Command::new("chromedriver").arg("--version")) {
+            report.step(ON_TOOLKIT[5], || {
+                let python = venv::for_module(root)?;
+                let mut pages = deep(test::pytest(root, &toolkit, &python)?);
+                run_and_count(pages.args(["tests/page", "-s"]))
+            });
+        } else if report.has(ON_TOOLKIT[5]) {
+            skipped.push("pages in a browser: there is no chromedriver (`apt-get install chromium chromium-driver`)");
+        }
         report.step(ON_TOOLKIT[3], || run_and_count(&mut public_examples(root, &toolkit)?));
     }
     if is_whole {
@@ -92,7 +102,7 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
     });
     if !report.has("miri") {
         // Not asked for.
-    } else if succeeds(cargo(root, &["miri", "--version"])) {
+    } else if succeeds(&mut cargo(root, &["miri", "--version"])) {
         report.step("miri", || {
             let mut miri = cargo(
                 root,
@@ -148,7 +158,7 @@ fn sysroot() -> Option<std::path::PathBuf> {
     Some(String::from_utf8(output.stdout).ok()?.trim().into())
 }
 
-fn succeeds(mut command: Command) -> bool {
+fn succeeds(command: &mut Command) -> bool {
     command
         .stdout(Stdio::null())
         .stderr(Stdio::null())

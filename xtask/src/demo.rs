@@ -11,7 +11,8 @@ use crate::{
 
 const SOURCE: &str = "examples/cpp/demo.cc";
 
-/// Builds what it needs of the toolkit, compiles the program against it, runs it with a trace, draws the trace.
+/// Builds what it needs of the toolkit, compiles the program against it with lines for stacks, records it, draws what ran when, and ends with the page
+/// of the record.
 pub fn run(root: &Path) -> Result<()> {
     if !root.join(SOURCE).exists() {
         bail!("{SOURCE} is not there");
@@ -24,7 +25,10 @@ pub fn run(root: &Path) -> Result<()> {
 
     announce(&format!("g++ {SOURCE} -lge_runner -lgraph -lascendcl"));
     let mut compiler = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "g++".into()));
-    compiler.args(["-std=c++17", "-O1", "-Wall", SOURCE, "-o"]).arg(&program).current_dir(root);
+    compiler
+        .args(["-std=c++17", "-O1", "-g", "-Wall", SOURCE, "-o"])
+        .arg(&program)
+        .current_dir(root);
     compiler
         .arg("-I")
         .arg(toolkit.join("include"))
@@ -35,13 +39,23 @@ pub fn run(root: &Path) -> Result<()> {
         .args(["-lge_runner", "-lgraph", "-lascendcl"]);
     step::run(&mut compiler)?;
 
-    announce("cairn run -- demo");
-    let mut demo = Command::new(toolkit.join("bin/cairn"));
-    step::run(demo.args(["run", "--"]).arg(&program).env("CAIRN_TRACE", &trace).current_dir(root))?;
+    let (record, page) = (out.join("demo.cairn"), out.join("demo.html"));
+    let cairn = || {
+        let mut command = Command::new(toolkit.join("bin/cairn"));
+        command.current_dir(root);
+        command
+    };
+    announce("cairn record -- demo");
+    let mut demo = cairn();
+    demo.args(["record", "--stacks", "-o"]).arg(&record).arg("--").arg(&program);
+    step::run(demo.env("CAIRN_TRACE", &trace))?;
 
     announce("what ran when");
     let text = fs::read_to_string(&trace)
         .with_context(|| format!("the program left no {}", trace.display()))?;
     print!("{}", timeline::render(&timeline::parse(&text)?, 96));
+
+    announce("cairn report: memory, addresses, streams");
+    step::run(cairn().arg("report").arg(&record).arg("-o").arg(&page))?;
     Ok(())
 }

@@ -21,7 +21,7 @@ use crate::{
 const VARIABLE: &str = "CAIRN_FUZZ_SECONDS";
 const SECONDS: u64 = 120;
 /// Name and longest input of each target.
-const TARGETS: [(&str, u32); 8] = [
+const TARGETS: [(&str, u32); 9] = [
     ("aipp", 1000),
     ("ge_model", 4000),
     ("om", 4000),
@@ -30,6 +30,7 @@ const TARGETS: [(&str, u32); 8] = [
     ("record", 2000),
     ("shapes", 300),
     ("spec", 200),
+    ("trace", 2000),
 ];
 const FLAGS: [&str; 8] = [
     "--cfg=fuzzing",

@@ -20,6 +20,9 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::{step, target_dir, toolkit::files_under};
 
+/// The name of a library that torch_npu looks for in `LD_PRELOAD`.
+pub const KERNEL_HOOK: &str = "libascend_kernel_hook.so";
+
 const FLAGS: [&str; 6] = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-fPIC", "-DCAIRN_GE_RUNNER"];
 
 /// One source under one string ABI.
@@ -62,6 +65,16 @@ pub fn link_atc(root: &Path, lib64: &Path) -> Result<PathBuf> {
     link.arg("-Wl,-rpath,$ORIGIN/../lib64");
     step::run(&mut link)?;
     Ok(command)
+}
+
+/// Compiles the library whose name in `LD_PRELOAD` lets torch_npu say which tensor has which memory; returns its path.
+/// There is nothing in it.
+pub fn link_kernel_hook(root: &Path) -> Result<PathBuf> {
+    let library = folder(root).join(KERNEL_HOOK);
+    let mut link = Command::new(compiler());
+    link.args(["-shared", "-nostdlib", "-o"]).arg(&library).args(["-x", "c++", "/dev/null"]);
+    step::run(&mut link)?;
+    Ok(library)
 }
 
 fn folder(root: &Path) -> PathBuf {

@@ -49,6 +49,7 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
             "libascend_hal.so",
             "libhccl.so",
             "libhcomm.so",
+            "libms_tools_ext.so",
             "libmsprofiler.so",
             "libnnopbase.so",
             "libopapi.so",
@@ -145,6 +146,8 @@ pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
     folder.copy(&build_dir.join("libascendcl.so"), "lib64/libascendcl.so")?;
     let ge_runner = ge_runner::link(root, &dir.join("lib64"))?;
     folder.copy(&ge_runner, "lib64/libge_runner.so")?;
+    let hook = ge_runner::KERNEL_HOOK;
+    folder.copy(&ge_runner::link_kernel_hook(root)?, &format!("lib64/{hook}"))?;
     for (library, names) in LIBRARIES {
         for name in names {
             folder.link(library, &format!("lib64/{name}"))?;

@@ -1,9 +1,9 @@
-//! Recorded programs: `a ID BYTES` takes a block, `f ID` gives it back, in the program's order.
+//! Recorded programs, as plain traces ([`cairn_record::trace`]).
 
-use std::collections::HashMap;
+use cairn_record::trace::{self, Request};
 use std::path::{Path, PathBuf};
 
-/// One line of a trace. Blocks are numbered from 0 in the order in which they are taken.
+/// One request of a trace. Blocks are numbered from 0 in the order in which they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A block of this many bytes is taken.
@@ -18,8 +18,6 @@ pub struct Trace {
     pub name: String,
     /// What happens.
     pub events: Vec<Event>,
-    /// How many blocks there are.
-    pub blocks: usize,
     /// The most bytes that are held at a time.
     pub peak_live: u64,
 }
@@ -42,33 +40,12 @@ impl Trace {
     }
 
     fn parse(name: String, text: &str) -> Result<Trace, String> {
-        let mut trace = Trace { name, events: Vec::new(), blocks: 0, peak_live: 0 };
-        let mut live = HashMap::new();
-        let mut bytes_live = 0;
-        for (number, line) in text.lines().enumerate() {
-            let error_at = |why: &str| format!("line {}: {why}: {line}", number + 1);
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            match words[..] {
-                [] | ["#", ..] => {}
-                ["a", id, bytes] => {
-                    let bytes: u64 = bytes.parse().map_err(|_| error_at("no size"))?;
-                    if live.insert(id, (trace.blocks, bytes)).is_some() {
-                        return Err(error_at("taken twice"));
-                    }
-                    trace.events.push(Event::Take(trace.blocks, bytes));
-                    trace.blocks += 1;
-                    bytes_live += bytes;
-                    trace.peak_live = trace.peak_live.max(bytes_live);
-                }
-                ["f", id] => {
-                    let (block, bytes) = live.remove(id).ok_or_else(|| error_at("not held"))?;
-                    trace.events.push(Event::Free(block));
-                    bytes_live -= bytes;
-                }
-                _ => return Err(error_at("neither `a ID BYTES` nor `f ID`")),
-            }
-        }
-        Ok(trace)
+        let trace = trace::Trace::parse(text).map_err(|error| error.to_string())?;
+        let events = trace.requests().iter().map(|request| match *request {
+            Request::Take { block, bytes, .. } => Event::Take(block, bytes),
+            Request::Free { block, .. } => Event::Free(block),
+        });
+        Ok(Trace { name, events: events.collect(), peak_live: trace.peak_live() })
     }
 
     /// Whether the program trains a network: such programs keep more memory live, and differ more from step to step.
@@ -103,40 +80,4 @@ fn read_folder(folder: &Path) -> Result<Vec<Trace>, String> {
         .collect();
     paths.sort();
     paths.iter().map(|path| Trace::read(path)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> Result<Trace, String> {
-        Trace::parse("t".into(), text)
-    }
-
-    #[test]
-    fn identifiers_may_come_again() {
-        let trace = parse("# one\na 0 10\na 1 5\nf 0\na 0 7\n\nf 0\nf 1\n").unwrap();
-        let expected = [
-            Event::Take(0, 10),
-            Event::Take(1, 5),
-            Event::Free(0),
-            Event::Take(2, 7),
-            Event::Free(2),
-            Event::Free(1),
-        ];
-        assert_eq!(trace.events, expected);
-        assert_eq!((trace.blocks, trace.peak_live), (3, 15));
-    }
-
-    #[test]
-    fn a_wrong_line_is_named() {
-        for (text, why) in [
-            ("a 0 10\na 0 10", "line 2: taken twice"),
-            ("f 3", "line 1: not held"),
-            ("a 0 ten", "line 1: no size"),
-            ("x", "line 1: neither"),
-        ] {
-            assert!(parse(text).err().unwrap().starts_with(why), "{text}");
-        }
-    }
 }

@@ -230,6 +230,7 @@ pub const ACL_WORKSPACE_MEM_OPTIMIZE_DEFAULT: u32 = 0;
 pub const ACL_WORKSPACE_MEM_OPTIMIZE_INPUTOUTPUT: u32 = 1;
 pub const ACL_MODEL_STREAM_FLAG_HEAD: u32 = 0;
 pub const ACL_MODEL_STREAM_FLAG_DEFAULT: u32 = 2147483647;
+pub const MSTX_INVALID_ID: u32 = 0;
 pub const ACL_ERROR_GE_PARAM_INVALID: i32 = 145000;
 pub const ACL_ERROR_GE_EXEC_NOT_INIT: i32 = 145001;
 pub const ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID: i32 = 145002;
@@ -2108,6 +2109,12 @@ impl Default for CairnProbe {
         }
     }
 }
+///< aclrtAllocatorRegister
+pub const CAIRN_PROBE_ACL: CairnProbeDomain = 0;
+///< RegisterExternalAllocator
+pub const CAIRN_PROBE_GE: CairnProbeDomain = 1;
+/// Whose registration counts.
+pub type CairnProbeDomain = u32;
 ///< constants, while a graph is loaded
 pub const CAIRN_CLASS_CONST: cairnAllocationClass = 1;
 ///< intermediates and workspaces of a static graph
@@ -2130,7 +2137,7 @@ pub type cairnAllocationClass = u32;
 pub struct cairnAllocationReason {
     ///< what it is for
     pub memoryClass: cairnAllocationClass,
-    ///< the graph's id in its session
+    ///< the graph's id in its session; UINT32_MAX for a single operator
     pub graphId: u32,
     ///< the operator, where it is for one; else null. Lives for ever
     pub operatorName: *const core::ffi::c_char,
@@ -2148,6 +2155,215 @@ const _: () = {
         [::core::mem::offset_of!(cairnAllocationReason, operatorName) - 8usize];
 };
 impl Default for cairnAllocationReason {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// A range of time.
+pub type mstxRangeId = u64;
+#[repr(C)]
+#[derive(Debug)]
+pub struct mstxDomainRegistration_st {
+    _unused: [u8; 0],
+}
+/// A group of marks with a name.
+pub type mstxDomainRegistration_t = mstxDomainRegistration_st;
+pub type mstxDomainHandle_t = *mut mstxDomainRegistration_t;
+#[repr(C)]
+#[derive(Debug)]
+pub struct mstxMemHeap_st {
+    _unused: [u8; 0],
+}
+/// Memory that the program hands out in parts.
+pub type mstxMemHeap_t = mstxMemHeap_st;
+pub type mstxMemHeapHandle_t = *mut mstxMemHeap_t;
+#[repr(C)]
+#[derive(Debug)]
+pub struct mstxMemRegion_st {
+    _unused: [u8; 0],
+}
+/// A part of a heap.
+pub type mstxMemRegion_t = mstxMemRegion_st;
+pub type mstxMemRegionHandle_t = *mut mstxMemRegion_t;
+/// A range of addresses of a device.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct mstxMemVirtualRangeDesc_t {
+    pub deviceId: u32,
+    pub ptr: *const core::ffi::c_void,
+    pub size: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of mstxMemVirtualRangeDesc_t"]
+        [::core::mem::size_of::<mstxMemVirtualRangeDesc_t>() - 24usize];
+    ["Alignment of mstxMemVirtualRangeDesc_t"]
+        [::core::mem::align_of::<mstxMemVirtualRangeDesc_t>() - 8usize];
+    ["Offset of field: mstxMemVirtualRangeDesc_t::deviceId"]
+        [::core::mem::offset_of!(mstxMemVirtualRangeDesc_t, deviceId) - 0usize];
+    ["Offset of field: mstxMemVirtualRangeDesc_t::ptr"]
+        [::core::mem::offset_of!(mstxMemVirtualRangeDesc_t, ptr) - 8usize];
+    ["Offset of field: mstxMemVirtualRangeDesc_t::size"]
+        [::core::mem::offset_of!(mstxMemVirtualRangeDesc_t, size) - 16usize];
+};
+impl Default for mstxMemVirtualRangeDesc_t {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub const MSTX_MEM_HEAP_USAGE_TYPE_SUB_ALLOCATOR: mstxMemHeapUsageType = 0;
+/// How a heap is used: the program hands out parts of it.
+pub type mstxMemHeapUsageType = u32;
+pub const MSTX_MEM_TYPE_VIRTUAL_ADDRESS: mstxMemType = 0;
+/// How memory is named: by a mstxMemVirtualRangeDesc_t.
+pub type mstxMemType = u32;
+/// A heap.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct mstxMemHeapDesc_t {
+    pub usage: mstxMemHeapUsageType,
+    pub type_: mstxMemType,
+    /// A mstxMemVirtualRangeDesc_t.
+    pub typeSpecificDesc: *const core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of mstxMemHeapDesc_t"][::core::mem::size_of::<mstxMemHeapDesc_t>() - 16usize];
+    ["Alignment of mstxMemHeapDesc_t"][::core::mem::align_of::<mstxMemHeapDesc_t>() - 8usize];
+    ["Offset of field: mstxMemHeapDesc_t::usage"]
+        [::core::mem::offset_of!(mstxMemHeapDesc_t, usage) - 0usize];
+    ["Offset of field: mstxMemHeapDesc_t::type_"]
+        [::core::mem::offset_of!(mstxMemHeapDesc_t, type_) - 4usize];
+    ["Offset of field: mstxMemHeapDesc_t::typeSpecificDesc"]
+        [::core::mem::offset_of!(mstxMemHeapDesc_t, typeSpecificDesc) - 8usize];
+};
+impl Default for mstxMemHeapDesc_t {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Regions that are registered together.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct mstxMemRegionsRegisterBatch_t {
+    pub heap: mstxMemHeapHandle_t,
+    pub regionType: mstxMemType,
+    pub regionCount: usize,
+    /// That many mstxMemVirtualRangeDesc_t.
+    pub regionDescArray: *const core::ffi::c_void,
+    /// Never written, because some programs leave this field unset: name a region by its pointer when it ends.
+    pub regionHandleArrayOut: *mut mstxMemRegionHandle_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of mstxMemRegionsRegisterBatch_t"]
+        [::core::mem::size_of::<mstxMemRegionsRegisterBatch_t>() - 40usize];
+    ["Alignment of mstxMemRegionsRegisterBatch_t"]
+        [::core::mem::align_of::<mstxMemRegionsRegisterBatch_t>() - 8usize];
+    ["Offset of field: mstxMemRegionsRegisterBatch_t::heap"]
+        [::core::mem::offset_of!(mstxMemRegionsRegisterBatch_t, heap) - 0usize];
+    ["Offset of field: mstxMemRegionsRegisterBatch_t::regionType"]
+        [::core::mem::offset_of!(mstxMemRegionsRegisterBatch_t, regionType) - 8usize];
+    ["Offset of field: mstxMemRegionsRegisterBatch_t::regionCount"]
+        [::core::mem::offset_of!(mstxMemRegionsRegisterBatch_t, regionCount) - 16usize];
+    ["Offset of field: mstxMemRegionsRegisterBatch_t::regionDescArray"]
+        [::core::mem::offset_of!(mstxMemRegionsRegisterBatch_t, regionDescArray) - 24usize];
+    ["Offset of field: mstxMemRegionsRegisterBatch_t::regionHandleArrayOut"]
+        [::core::mem::offset_of!(mstxMemRegionsRegisterBatch_t, regionHandleArrayOut) - 32usize];
+};
+impl Default for mstxMemRegionsRegisterBatch_t {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub const MSTX_MEM_REGION_REF_TYPE_POINTER: mstxMemRegionRefType = 0;
+pub const MSTX_MEM_REGION_REF_TYPE_HANDLE: mstxMemRegionRefType = 1;
+/// How a region is named when it ends.
+pub type mstxMemRegionRefType = u32;
+/// A region.
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct mstxMemRegionRef_t {
+    pub refType: mstxMemRegionRefType,
+    pub __bindgen_anon_1: mstxMemRegionRef_t__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union mstxMemRegionRef_t__bindgen_ty_1 {
+    pub pointer: *const core::ffi::c_void,
+    pub handle: mstxMemRegionHandle_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of mstxMemRegionRef_t__bindgen_ty_1"]
+        [::core::mem::size_of::<mstxMemRegionRef_t__bindgen_ty_1>() - 8usize];
+    ["Alignment of mstxMemRegionRef_t__bindgen_ty_1"]
+        [::core::mem::align_of::<mstxMemRegionRef_t__bindgen_ty_1>() - 8usize];
+    ["Offset of field: mstxMemRegionRef_t__bindgen_ty_1::pointer"]
+        [::core::mem::offset_of!(mstxMemRegionRef_t__bindgen_ty_1, pointer) - 0usize];
+    ["Offset of field: mstxMemRegionRef_t__bindgen_ty_1::handle"]
+        [::core::mem::offset_of!(mstxMemRegionRef_t__bindgen_ty_1, handle) - 0usize];
+};
+impl Default for mstxMemRegionRef_t__bindgen_ty_1 {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of mstxMemRegionRef_t"][::core::mem::size_of::<mstxMemRegionRef_t>() - 16usize];
+    ["Alignment of mstxMemRegionRef_t"][::core::mem::align_of::<mstxMemRegionRef_t>() - 8usize];
+    ["Offset of field: mstxMemRegionRef_t::refType"]
+        [::core::mem::offset_of!(mstxMemRegionRef_t, refType) - 0usize];
+};
+impl Default for mstxMemRegionRef_t {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Regions that end together.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct mstxMemRegionsUnregisterBatch_t {
+    pub refCount: usize,
+    pub refArray: *const mstxMemRegionRef_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of mstxMemRegionsUnregisterBatch_t"]
+        [::core::mem::size_of::<mstxMemRegionsUnregisterBatch_t>() - 16usize];
+    ["Alignment of mstxMemRegionsUnregisterBatch_t"]
+        [::core::mem::align_of::<mstxMemRegionsUnregisterBatch_t>() - 8usize];
+    ["Offset of field: mstxMemRegionsUnregisterBatch_t::refCount"]
+        [::core::mem::offset_of!(mstxMemRegionsUnregisterBatch_t, refCount) - 0usize];
+    ["Offset of field: mstxMemRegionsUnregisterBatch_t::refArray"]
+        [::core::mem::offset_of!(mstxMemRegionsUnregisterBatch_t, refArray) - 8usize];
+};
+impl Default for mstxMemRegionsUnregisterBatch_t {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -2928,7 +3144,8 @@ pub mod signature {
         outputQ: *const u32,
         outputQNum: usize,
     ) -> aclError;
-    /// Loads a model built in this process. Not supported.
+    /** Loads a model that aclgrphBuildModelFromFile or aclgrphBuildModelFromData built in this process. The priority, memory
+    and weights of `handle` are used; it needs no load type.*/
     pub type aclmdlLoadFromModel = unsafe extern "C" fn(
         model: *const aclmdlModel,
         handle: *const aclmdlConfigHandle,
@@ -3878,7 +4095,7 @@ pub mod signature {
         pkgName: *mut core::ffi::c_char,
         versionStr: *mut core::ffi::c_char,
     ) -> aclError;
-    /// Fills `reason` and gives true inside a call that the graph engine makes for memory; else gives false.
+    /// Fills `reason` and gives true inside a call that Cairn makes for memory; else gives false.
     pub type cairnGetAllocationReason =
         unsafe extern "C" fn(reason: *mut cairnAllocationReason) -> bool;
     /** Runs a probe on a stream, with the allocator that is registered on it, else with memory of the
@@ -3887,6 +4104,62 @@ pub mod signature {
         unsafe extern "C" fn(stream: aclrtStream, probe: *mut CairnProbe) -> aclError;
     /// Gives back, on the calling thread, what a probe kept.
     pub type cairnProbeGiveBack = unsafe extern "C" fn(kept: *mut core::ffi::c_void) -> aclError;
+    /** Takes one block for work on a stream from the allocator that is registered there, and queues nothing. `near` is
+    the preferred address, NULL for any. Fails if none is registered, and with what the engine has against the block.
+    Give `*kept` to cairnProbeGiveBack.*/
+    pub type cairnProbeTake = unsafe extern "C" fn(
+        stream: aclrtStream,
+        domain: CairnProbeDomain,
+        bytes: usize,
+        near: *mut core::ffi::c_void,
+        address: *mut *mut core::ffi::c_void,
+        kept: *mut *mut core::ffi::c_void,
+    ) -> aclError;
+    /// The domain of a name: the same one for the same name. Null for a null name.
+    pub type mstxDomainCreateA =
+        unsafe extern "C" fn(name: *const core::ffi::c_char) -> mstxDomainHandle_t;
+    /// Says that a domain is no longer used.
+    pub type mstxDomainDestroy = unsafe extern "C" fn(handle: mstxDomainHandle_t);
+    /// As mstxMarkA, of a domain.
+    pub type mstxDomainMarkA = unsafe extern "C" fn(
+        handle: mstxDomainHandle_t,
+        message: *const core::ffi::c_char,
+        stream: aclrtStream,
+    );
+    /// As mstxRangeEnd, of a domain.
+    pub type mstxDomainRangeEnd = unsafe extern "C" fn(handle: mstxDomainHandle_t, id: mstxRangeId);
+    /// As mstxRangeStartA, of a domain.
+    pub type mstxDomainRangeStartA = unsafe extern "C" fn(
+        handle: mstxDomainHandle_t,
+        message: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> mstxRangeId;
+    /// Marks this moment. The stream may be null.
+    pub type mstxMarkA =
+        unsafe extern "C" fn(message: *const core::ffi::c_char, stream: aclrtStream);
+    /// Says that the program hands out parts of this memory.
+    pub type mstxMemHeapRegister = unsafe extern "C" fn(
+        domain: mstxDomainHandle_t,
+        desc: *const mstxMemHeapDesc_t,
+    ) -> mstxMemHeapHandle_t;
+    /// Ends that.
+    pub type mstxMemHeapUnregister =
+        unsafe extern "C" fn(domain: mstxDomainHandle_t, heap: mstxMemHeapHandle_t);
+    /// Says that the program begins to use these parts of its memory.
+    pub type mstxMemRegionsRegister = unsafe extern "C" fn(
+        domain: mstxDomainHandle_t,
+        desc: *const mstxMemRegionsRegisterBatch_t,
+    );
+    /// Says that it ceases to.
+    pub type mstxMemRegionsUnregister = unsafe extern "C" fn(
+        domain: mstxDomainHandle_t,
+        desc: *const mstxMemRegionsUnregisterBatch_t,
+    );
+    /// Ends a range, on any thread.
+    pub type mstxRangeEnd = unsafe extern "C" fn(id: mstxRangeId);
+    /// Begins a range; MSTX_INVALID_ID if there is no message.
+    pub type mstxRangeStartA =
+        unsafe extern "C" fn(message: *const core::ffi::c_char, stream: aclrtStream) -> mstxRangeId;
 }
 /// Every function, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -4259,10 +4532,23 @@ pub enum Entry {
     cairnGetAllocationReason,
     cairnProbeExecute,
     cairnProbeGiveBack,
+    cairnProbeTake,
+    mstxDomainCreateA,
+    mstxDomainDestroy,
+    mstxDomainMarkA,
+    mstxDomainRangeEnd,
+    mstxDomainRangeStartA,
+    mstxMarkA,
+    mstxMemHeapRegister,
+    mstxMemHeapUnregister,
+    mstxMemRegionsRegister,
+    mstxMemRegionsUnregister,
+    mstxRangeEnd,
+    mstxRangeStartA,
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 367usize;
+    pub const COUNT: usize = 380usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -4632,5 +4918,18 @@ impl Entry {
         "cairnGetAllocationReason",
         "cairnProbeExecute",
         "cairnProbeGiveBack",
+        "cairnProbeTake",
+        "mstxDomainCreateA",
+        "mstxDomainDestroy",
+        "mstxDomainMarkA",
+        "mstxDomainRangeEnd",
+        "mstxDomainRangeStartA",
+        "mstxMarkA",
+        "mstxMemHeapRegister",
+        "mstxMemHeapUnregister",
+        "mstxMemRegionsRegister",
+        "mstxMemRegionsUnregister",
+        "mstxRangeEnd",
+        "mstxRangeStartA",
     ];
 }

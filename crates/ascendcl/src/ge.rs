@@ -23,7 +23,6 @@ mod graph;
 mod names;
 mod node;
 mod operator;
-mod reason;
 mod run;
 mod summary;
 mod value;

@@ -2,7 +2,7 @@
 //! that operators follow and does as little as possible with it.
 
 use crate::abi::{self, CairnProbe, CairnProbeBlock};
-use crate::door::{Handle, entry, not_null, runtime};
+use crate::door::{Handle, entry, not_null, runtime, write};
 use cairn_exec::Target;
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::handle::HandleObject;
@@ -107,6 +107,45 @@ entry! {
             return Ok(());
         }
         submitted.and(give_back(blocks_out))
+    }
+
+    /// Takes one block from the allocator that the user registered.
+    fn cairnProbeTake(
+        stream: Handle,
+        domain: abi::CairnProbeDomain,
+        bytes: usize,
+        near: Handle,
+        address: *mut Handle,
+        kept: *mut Handle,
+    ) {
+        // SAFETY: the user passes pointers to variables of its own.
+        unsafe {
+            write(address, "address", null_mut())?;
+            write(kept, "kept", null_mut())?;
+        }
+        let domain = match domain {
+            abi::CAIRN_PROBE_ACL => Domain::Acl,
+            abi::CAIRN_PROBE_GE => Domain::Ge,
+            other => return Err(Error::invalid(format!("the argument domain is {other}: it is 0 or 1"))),
+        };
+        let runtime = runtime()?;
+        let found = runtime.stream(stream as usize)?;
+        let target = Target::registered(runtime, found, domain, stream as usize);
+        if !target.is_external() {
+            return Err(Error::invalid("no allocator is registered on the stream"));
+        }
+        let near = Some(near as usize).filter(|&near| near != 0);
+        let request = Request::bytes(bytes as u64).on(&target.stream);
+        let request = request.purpose(Purpose::Workspace, Owner::default());
+        let block = Block::allocate(target.allocator(), &Request { near, ..request })?;
+        let at = block.address();
+        let blocks = Arc::new(ProbeBlocks(Mutex::new(vec![block])));
+        let handle = runtime.handles.insert(blocks)? as Handle;
+        // SAFETY: as above.
+        unsafe {
+            write(kept, "kept", handle)?;
+            write(address, "address", at as Handle)
+        }
     }
 
     /// Gives back what a probe kept.

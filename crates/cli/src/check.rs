@@ -4,7 +4,8 @@
 mod live;
 mod process;
 
-use crate::recorded_run::{RecordedRun, Session, unique};
+use crate::private_folder::PrivateFolder;
+use crate::recorded_run::{RecordedRun, Session};
 use crate::run;
 use anyhow::{Context, Result, anyhow, ensure};
 use cairn_check::Tool;
@@ -14,8 +15,7 @@ use cairn_record::{ReadError, Reader};
 use live::LiveCheck;
 use process::{CheckedProcess, ProcessCheck, Rules};
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         None => {
             ensure!(!arguments.program.is_empty(), "name a record, or a program after --");
             let folder = PrivateFolder::create()?;
-            let session = Session::new(folder.0.join("run.cairn"));
+            let session = Session::new(folder.path().join("run.cairn"));
             let variables = [
                 ("CAIRN_MEMORY", protected_memory()),
                 (
@@ -154,24 +154,6 @@ fn write_json(path: &Path, processes: &[CheckedProcess]) -> Result<()> {
         .collect();
     let text = serde_json::to_string_pretty(&list)? + "\n";
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// A folder for records that nobody else can read; removed at the end.
-struct PrivateFolder(PathBuf);
-
-impl PrivateFolder {
-    fn create() -> Result<PrivateFolder> {
-        let path = std::env::temp_dir().join(format!("cairn-{}", unique()));
-        let created = DirBuilder::new().mode(0o700).create(&path);
-        created.with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(PrivateFolder(std::path::absolute(&path)?))
-    }
-}
-
-impl Drop for PrivateFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// `CAIRN_MEMORY` as the user has it, with device memory that the program itself cannot touch.

@@ -1,21 +1,37 @@
 //! The `cairn` command: runs programs on the toolkit around it, says what is wrong, and, called as
 //! `npu-smi`, answers as that does.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod bench;
+mod blocks;
 mod cann;
 mod check;
+mod diff;
 mod doctor;
 mod elf;
 mod environment;
+mod flame;
+mod history;
+mod moment;
+mod pooltest;
+mod private_folder;
+mod progress;
 mod record;
+#[cfg(test)]
+mod record_builder;
 mod recorded_run;
+mod replay;
+mod report;
 mod run;
 mod smi;
+mod snapshot;
 mod summary;
 mod symbols;
 mod text;
+mod timeline;
 mod toolkit;
+mod top;
 
 use std::{
     ffi::OsString,
@@ -51,6 +67,25 @@ enum Command {
     Record(record::Arguments),
     /// Sum up a record: peaks and whose they are, counts, times
     Summary(summary::Arguments),
+    /// Compare two records: peaks and whose they are, counts; for continuous integration too
+    Diff(diff::Arguments),
+    /// Run the requests of records and traces on other allocators: docs/replay.md
+    Replay(replay::Arguments),
+    /// Check whether a memory pool keeps the contract, clause by clause: docs/pooltest.md
+    Pooltest(pooltest::Arguments),
+    /// The part of `replay` and `pooltest` that runs users' libraries
+    #[command(hide = true)]
+    PoolBench(bench::job::Arguments),
+    /// Show devices, processes, streams, pools and allocators, live
+    Top(top::Arguments),
+    /// Draw a record as one page for a browser: memory, addresses, streams, findings
+    Report(report::Arguments),
+    /// Draw records as a trace for Perfetto: streams, waits, callbacks, memory
+    Timeline(timeline::Arguments),
+    /// Write a record as a memory snapshot of PyTorch
+    Snapshot(snapshot::Arguments),
+    /// Print bytes at the peak by stack, as folded text
+    Flame(flame::Arguments),
     /// Print the environment as shell commands: eval "$(cairn env)"
     Env,
     /// Check toolkit, environment and machine, and what the given libraries need; reads files only
@@ -68,6 +103,15 @@ fn main() -> ExitCode {
         Command::Record(arguments) => record::run(&arguments),
         Command::Summary(arguments) => summary::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
+        Command::Replay(arguments) => replay::run(&arguments),
+        Command::Pooltest(arguments) => pooltest::run(&arguments),
+        Command::PoolBench(arguments) => bench::job::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
+        Command::Timeline(arguments) => timeline::run(&arguments),
+        Command::Snapshot(arguments) => snapshot::run(&arguments),
+        Command::Flame(arguments) => flame::run(&arguments),
         Command::Env => environment::print(),
         Command::Doctor(arguments) => doctor::run(&arguments),
     };

@@ -22,7 +22,7 @@ use signal_hook::{
     iterator::{Handle, Signals},
 };
 
-use crate::run;
+use crate::{run, toolkit::Toolkit};
 
 /// What the records of one run have in common: their place and the text that tells them from those of other runs.
 pub struct Session {
@@ -62,6 +62,9 @@ impl RecordedRun {
         let mut command = run::command(program)?;
         command.env("CAIRN_RECORD", &session.output).env("CAIRN_RECORD_SESSION", &session.name);
         command.env("CAIRN_RECORD_STACKS", if stacks { "1" } else { "0" });
+        if let Some(libraries) = preloaded()? {
+            command.env("LD_PRELOAD", libraries);
+        }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
         let mut child = match command.spawn() {
@@ -121,6 +124,22 @@ impl RecordedRun {
         }
         ExitCode::from(self.code())
     }
+}
+
+/// `LD_PRELOAD` as the user has it, with the toolkit's empty library whose name there lets torch_npu say which tensor has which
+/// memory; `None` where it is not there, or its path cannot be in a list.
+fn preloaded() -> Result<Option<OsString>> {
+    let hook = Toolkit::of_current_exe()?.library("libascend_kernel_hook.so");
+    let is_listable = !hook.to_string_lossy().contains([':', ' ']);
+    if !is_listable || !hook.exists() {
+        return Ok(None);
+    }
+    let mut libraries = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    if !libraries.is_empty() {
+        libraries.push(":");
+    }
+    libraries.push(&hook);
+    Ok(Some(libraries))
 }
 
 /// A text that no other run has.

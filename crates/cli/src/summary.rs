@@ -1,8 +1,7 @@
 //! `cairn summary`: what a record says about memory and time.
 
-mod blocks;
-mod counts;
-mod figures;
+pub mod counts;
+pub mod figures;
 mod json;
 mod text;
 
@@ -12,7 +11,8 @@ mod tests;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use cairn_record::Reader;
+use cairn_record::{Reader, reader::Source};
+use serde_json::Value;
 
 use crate::show;
 
@@ -24,6 +24,11 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The summary of a record as JSON; `open` opens it, as often as needed.
+pub fn of<S: Source>(open: impl Fn() -> Result<Reader<S>>) -> Result<Value> {
+    Ok(json::value(&figures::summarize(open)?))
 }
 
 /// Prints the summary of a record.

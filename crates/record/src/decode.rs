@@ -238,6 +238,18 @@ impl Decoder {
                     }
                 },
             },
+            28 => Happening::Region {
+                device: bytes.small()?,
+                address: self.address(bytes)?,
+                bytes: bytes.number()?,
+                domain: self.name(bytes)?,
+                change: change(bytes)?,
+            },
+            29 => Happening::Mark {
+                range: bytes.number()?,
+                text: Cow::Owned(bytes.text()?.to_owned()),
+                change: change(bytes)?,
+            },
             _ => return Err(DecodeError::Invalid("an entry of a kind that does not exist")),
         })
     }

@@ -265,6 +265,18 @@ impl Encoder {
                     BlockFault::OfAnother(other) => put_numbers(out, 1, &[*other as u64]),
                 }
             }
+            Happening::Region { device, address, bytes, domain, change } => {
+                put(out, u64::from(*device));
+                self.address(*address, out);
+                put(out, *bytes);
+                self.name(domain, out);
+                out.byte(*change as u8);
+            }
+            Happening::Mark { range, text, change } => {
+                put(out, *range);
+                put_text(out, text);
+                out.byte(*change as u8);
+            }
             Happening::WrongFree { address, reason } => {
                 self.address(*address, out);
                 put_text(out.direct(), reason);
@@ -432,5 +444,7 @@ fn tag(happening: &Happening<'_>) -> u8 {
         Happening::WrongFree { .. } => 25,
         Happening::Prepared { .. } => 26,
         Happening::WrongBlock { .. } => 27,
+        Happening::Region { .. } => 28,
+        Happening::Mark { .. } => 29,
     }
 }

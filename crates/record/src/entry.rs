@@ -59,11 +59,13 @@ pub enum Purpose {
     Collective = 10,
     /// A variable of a session of graphs.
     Variable = 11,
+    /// What the program itself says that it uses a part of its memory for: [`Happening::Region`].
+    Region = 12,
 }
 
 impl Purpose {
     /// Every purpose, by number.
-    pub const ALL: [Purpose; 12] = [
+    pub const ALL: [Purpose; 13] = [
         Purpose::User,
         Purpose::Const,
         Purpose::Feature,
@@ -76,6 +78,7 @@ impl Purpose {
         Purpose::Capture,
         Purpose::Collective,
         Purpose::Variable,
+        Purpose::Region,
     ];
 
     /// Its name in messages.
@@ -93,6 +96,7 @@ impl Purpose {
             Purpose::Capture => "capture",
             Purpose::Collective => "collective",
             Purpose::Variable => "variable",
+            Purpose::Region => "tensor or region",
         }
     }
 }
@@ -509,6 +513,29 @@ pub enum Happening<'a> {
         address: usize,
         /// What is wrong with it.
         reason: Cow<'a, str>,
+    },
+    /// The program says that it begins or ceases to use a part of its memory (`mstxMemRegionsRegister`); torch_npu says so of
+    /// every tensor.
+    Region {
+        /// The device.
+        device: u32,
+        /// First byte.
+        address: usize,
+        /// How many; 0 where it ends.
+        bytes: u64,
+        /// Who says so: the name of a domain.
+        domain: Name,
+        /// Begun or ended.
+        change: Change,
+    },
+    /// A mark of the program in time (`mstxMarkA`), or the beginning or the end of a range (`mstxRangeStartA`).
+    Mark {
+        /// The range; 0 for a mark.
+        range: u64,
+        /// What the program says; empty at the end of a range.
+        text: Cow<'a, str>,
+        /// Begun or ended.
+        change: Change,
     },
     /// An object of the program was created or destroyed: an event, a descriptor, a tensor.
     Object {

@@ -19,6 +19,7 @@ pub mod follow;
 pub mod layout;
 pub mod name;
 pub mod reader;
+pub mod trace;
 mod wire;
 
 pub use access::{Access, Mode, Overlap};

@@ -14,8 +14,8 @@
 //! `e`; an access that `ordered` does not cover is a race even if `finished` happens to.
 
 use crate::lock::{Mutex, Rank};
-use crate::sync::Weak;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, Weak};
 pub use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 
 /// The instance `finished`, and beside it what was submitted. One pair of cache lines a stream, so
@@ -44,6 +44,9 @@ struct Indexes {
 
 /// A queue of tasks, as the quarantine sees it.
 pub trait TaskQueue: Send + Sync {
+    /// The index of its stream, and the device.
+    fn place(&self) -> (StreamIndex, u32);
+
     /// Adds the memory that its queued tasks name.
     fn collect(&self, memory: &mut QueuedMemory);
 }
@@ -143,10 +146,15 @@ impl Progress {
         indexes.queues.push(queue);
     }
 
+    /// The queues of all streams. Call it, and drop them, without a lock: the last reference to a stream may be dropped.
+    pub fn queues(&self) -> Vec<Arc<dyn TaskQueue>> {
+        self.indexes.lock().queues.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// The memory that the queued tasks of all streams name. Slow: it walks all of them. Call it without a lock: the last
     /// reference to a stream may be dropped here.
     pub fn queued_memory(&self) -> QueuedMemory {
-        let queues: Vec<_> = self.indexes.lock().queues.iter().filter_map(Weak::upgrade).collect();
+        let queues = self.queues();
         let mut memory = QueuedMemory::default();
         queues.iter().for_each(|queue| queue.collect(&mut memory));
         memory.merge_ranges();

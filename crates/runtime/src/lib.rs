@@ -88,6 +88,7 @@ impl Runtime {
         runtime.shared.scheduler.start(workers).map_err(|e| {
             Error::new(Code::RtInternal, format!("cannot start {workers} worker threads: {e}"))
         })?;
+        runtime.shared.start_live_details();
         Ok(runtime)
     }
 

@@ -14,11 +14,13 @@
 //!  192  device 1: ...
 //! 1152  claimed  limit id  max total: bytes claimed under a limit that is shared with other processes, the id of
 //!       the limit, and what all claims under it may reach together (memory/claims.rs)
-//! 4096
+//! 4096  what the process says of streams, pools and allocators when somebody asks (details.rs)
 //! ```
 //!
 //! The folder must be ours, private (0700) and no link; a file that outlived its process is recognised by
 //! the start time that it carries, and whoever reads it removes it.
+
+pub mod details;
 
 use std::{
     fs, io,
@@ -26,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
     ptr::NonNull,
     sync::atomic::{
-        AtomicU64,
+        AtomicU32, AtomicU64,
         Ordering::{Relaxed, SeqCst},
     },
 };
@@ -42,8 +44,10 @@ use rustix::{
 pub const MAX_DEVICES: usize = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CAIRNLIV");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const PAGE: usize = 4096;
+/// The page, and what `details.rs` keeps after it.
+const FILE: usize = 4 * PAGE;
 const NAME_AT: usize = 48;
 const NAME_LEN: usize = 64;
 const DEVICES_AT: usize = 128;
@@ -69,15 +73,10 @@ enum Figure {
 /// stays valid until the drop. A forked child leaves its parent's file alone.
 #[derive(Debug)]
 pub struct LivePage {
-    words: NonNull<AtomicU64>,
+    words: Words,
     folder: OwnedFd,
     pid: i32,
 }
-
-// SAFETY: the page is only touched through atomics, and the mapping is unmapped only by the owner.
-unsafe impl Send for LivePage {}
-// SAFETY: as above.
-unsafe impl Sync for LivePage {}
 
 impl LivePage {
     /// Makes this process's page for `devices` devices, all inactive. `None` when the folder or the
@@ -101,14 +100,9 @@ impl LivePage {
             other => other?,
         };
         let mapped =
-            write_header(&file, pid, devices).and_then(|()| map(&file)).and_then(|words| {
-                match rustix::fs::renameat(&folder, &temporary, &folder, pid.to_string()) {
-                    Ok(()) => Ok(words),
-                    Err(error) => {
-                        unmap(words);
-                        Err(error.into())
-                    }
-                }
+            write_header(&file, pid, devices).and_then(|()| Words::map(&file)).and_then(|words| {
+                rustix::fs::renameat(&folder, &temporary, &folder, pid.to_string())?;
+                Ok(words)
             });
         match mapped {
             Ok(words) => Ok(LivePage { words, folder, pid }),
@@ -172,17 +166,13 @@ impl LivePage {
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        assert!(at < PAGE);
-        // SAFETY: the word lies within the page, which is mapped for as long as `self` lives; every
-        // access to it in this process is atomic.
-        unsafe { self.words.add(at / 8).as_ref() }
+        self.words.word(at)
     }
 }
 
 impl Drop for LivePage {
     fn drop(&mut self) {
         self.remove();
-        unmap(self.words);
     }
 }
 
@@ -312,10 +302,10 @@ fn parse_page(page: &[u8; PAGE], pid: i32) -> Page {
     })
 }
 
-/// Writes the whole page, with its header: so a later store cannot fail because the disk is full.
+/// Writes the whole file, with its header: so a later store cannot fail because the disk is full.
 fn write_header(file: &OwnedFd, pid: i32, devices: usize) -> io::Result<()> {
     let unknown = || io::Error::from(io::ErrorKind::NotFound);
-    let mut page = [0; PAGE];
+    let mut page = [0; FILE];
     let header = [
         MAGIC,
         VERSION,
@@ -332,24 +322,53 @@ fn write_header(file: &OwnedFd, pid: i32, devices: usize) -> io::Result<()> {
     let length = name.len().min(NAME_LEN - 1);
     page[NAME_AT..NAME_AT + length].copy_from_slice(&name[..length]);
     match rustix::io::pwrite(file, &page, 0)? {
-        PAGE => Ok(()),
+        FILE => Ok(()),
         _ => Err(io::ErrorKind::WriteZero.into()),
     }
 }
 
-fn map(file: &OwnedFd) -> io::Result<NonNull<AtomicU64>> {
-    let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours. The
-    // file is ours alone (0600, in a 0700 folder) and a whole page long.
-    let start = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), PAGE, protection, MapFlags::SHARED, file, 0)?
-    };
-    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::Other.into())
+/// The words of a live file, shared with the process that it belongs to.
+#[derive(Debug)]
+struct Words(NonNull<AtomicU64>);
+
+// SAFETY: the file is only touched through atomics, and the mapping is unmapped only by the owner.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl Words {
+    /// Maps a whole file.
+    fn map(file: &OwnedFd) -> io::Result<Words> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours. The
+        // file is this user's alone (0600, in a 0700 folder), and its whole length is there.
+        let start = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), FILE, protection, MapFlags::SHARED, file, 0)?
+        };
+        NonNull::new(start.cast()).map(Words).ok_or_else(|| io::ErrorKind::Other.into())
+    }
+
+    /// The word at an offset, a multiple of 8.
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at < FILE);
+        // SAFETY: the word lies within the file, which is mapped for as long as `self` lives; every
+        // access to it is atomic.
+        unsafe { self.0.add(at / 8).as_ref() }
+    }
+
+    /// The 32 bits at an offset, a multiple of 8, at which no whole word is used.
+    fn half_word(&self, at: usize) -> &AtomicU32 {
+        assert!(at < FILE);
+        // SAFETY: as above; the address is a multiple of 8.
+        unsafe { self.0.add(at / 8).cast().as_ref() }
+    }
 }
 
-fn unmap(words: NonNull<AtomicU64>) {
-    // SAFETY: `words` is the start of a mapping of one page made by `map`, and its owner gives it up.
-    let _ = unsafe { rustix::mm::munmap(words.as_ptr().cast(), PAGE) };
+impl Drop for Words {
+    fn drop(&mut self) {
+        // SAFETY: the start of a mapping of this length made by `map`, and its owner gives it up.
+        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), FILE) };
+    }
 }
 
 /// Where pages may be, the preferred place first. A reader looks at all of them, because the

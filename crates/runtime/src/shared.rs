@@ -70,6 +70,13 @@ impl Shared {
         }))
     }
 
+    /// Starts the thread that answers `cairn top`.
+    pub fn start_live_details(self: &Arc<Shared>) {
+        if let Some(live) = &self.live {
+            live.start(self);
+        }
+    }
+
     /// From now on no user callback is called: `main` has returned.
     pub fn set_exiting(&self) {
         if self.exiting.set(Instant::now()).is_ok() {

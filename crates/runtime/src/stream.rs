@@ -633,6 +633,10 @@ impl Stream {
 }
 
 impl TaskQueue for Stream {
+    fn place(&self) -> (StreamIndex, u32) {
+        (self.index, self.spec.device)
+    }
+
     fn collect(&self, memory: &mut QueuedMemory) {
         let (Some(batch), Some(submit)) = (self.batch.try_lock(), self.submit.try_lock()) else {
             memory.unknown = true;

@@ -428,6 +428,16 @@ fn spawn_worker(name: String, body: impl FnOnce() + Send + 'static) -> std::io::
     crate::signals::with_blocked_signals(|| thread::Builder::new().name(name).spawn(body).map(drop))
 }
 
+/// Starts a thread that needs little stack and blocks signals.
+#[cfg(not(feature = "shuttle"))]
+pub(crate) fn spawn_helper(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<()> {
+    let builder = thread::Builder::new().name(name.into()).stack_size(256 << 10);
+    crate::signals::with_blocked_signals(|| builder.spawn(body).map(drop))
+}
+
 /// Starts a thread for host functions: with the stack and the signals that a user thread has.
 #[cfg(not(feature = "shuttle"))]
 fn spawn_for_user(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
@@ -442,6 +452,14 @@ fn spawn_for_user(name: String, body: impl FnOnce() + Send + 'static) -> std::io
 
 #[cfg(feature = "shuttle")]
 use spawn_worker as spawn_for_user;
+
+#[cfg(feature = "shuttle")]
+pub(crate) fn spawn_helper(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<()> {
+    spawn_worker(name.into(), body)
+}
 
 #[cfg(feature = "shuttle")]
 fn spawn_worker(_name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

@@ -12,6 +12,7 @@ mod operations;
 mod record;
 mod shapes;
 mod spec;
+mod trace;
 
 #[path = "../../../crates/pool/tests/model/mod.rs"]
 pub mod model;
@@ -24,3 +25,4 @@ pub use operations::{Operations, pool};
 pub use record::record;
 pub use shapes::shapes;
 pub use spec::spec;
+pub use trace::trace;

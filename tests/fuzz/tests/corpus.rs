@@ -71,6 +71,11 @@ fn spec() {
 }
 
 #[test]
+fn trace() {
+    run_on_corpus("trace", cairn_fuzz::trace);
+}
+
+#[test]
 fn the_inputs_of_the_pool_use_every_operation() {
     let mut seen = BTreeSet::new();
     for (_, data) in corpus("pool") {

@@ -11,7 +11,7 @@ use syn::{ForeignItem, ForeignItemFn, Ident, Item};
 
 use super::libclang;
 
-const HEADERS: [&str; 7] = [
+const HEADERS: [&str; 8] = [
     "acl/acl.h",
     "acl/acl_op_compiler.h",
     "acl/acl_rt_memory_soma.h",
@@ -19,6 +19,7 @@ const HEADERS: [&str; 7] = [
     "aclnn/aclnn_base.h",
     "cairn/probe.h",
     "cairn/reason.h",
+    "mstx/ms_tools_ext.h",
 ];
 
 const LINTS: &str = "\
@@ -50,7 +51,7 @@ impl Headers {
     /// Reads `root/include` with bindgen. It reads them as C++, where the codes are typed.
     pub fn read(root: &Path) -> Result<Self> {
         let text = HEADERS.map(|name| format!("#include \"{name}\"\n")).concat();
-        Headers::parse(&root.join("include"), &text, ".*/include/(acl|aclnn|cairn)/.*")
+        Headers::parse(&root.join("include"), &text, ".*/include/(acl|aclnn|cairn|mstx)/.*")
     }
 
     /// Reads the interface between the engine and its C++ classes.

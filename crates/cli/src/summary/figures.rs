@@ -12,11 +12,11 @@ use cairn_record::{
     reader::{Damage, Source},
 };
 
-use super::{
+use super::counts::Counts;
+use crate::{
     blocks::{Block, Blocks, Class, device_of},
-    counts::Counts,
+    symbols::Symbols,
 };
-use crate::symbols::Symbols;
 
 /// Bytes and blocks of one purpose, owner or site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -267,7 +267,9 @@ impl Names {
     fn site(&self, block: &Block) -> String {
         let call = site_name(&block.site);
         match self.stacks.get(&block.stack) {
-            Some(frame) => format!("{call} from {}", self.symbols.borrow_mut().describe(frame)),
+            Some(frame) => {
+                format!("{call} from {}", self.symbols.borrow_mut().resolve(frame).shortened())
+            }
             None => call,
         }
     }

@@ -7,8 +7,13 @@ use super::{
     figures::{Breakdown, Place, Pool, Reserve, Shares, Summary, site_name},
 };
 
-/// The summary as one object.
+/// The summary as text.
 pub fn render(summary: &Summary) -> String {
+    format!("{:#}\n", value(summary))
+}
+
+/// The summary as one object.
+pub fn value(summary: &Summary) -> Value {
     let counts = &summary.counts;
     let traffic = counts.traffic.iter().map(|(memory, traffic)| {
         json!({"memory": memory, "allocations": traffic.allocations, "frees": traffic.frees, "bytes": traffic.bytes})
@@ -27,7 +32,7 @@ pub fn render(summary: &Summary) -> String {
         .damage
         .iter()
         .map(|damage| json!({"thread": damage.thread, "reason": damage.reason}));
-    let value = json!({
+    json!({
         "command": summary.header.command,
         "pid": summary.header.pid,
         "duration_ns": summary.duration_ns,
@@ -42,8 +47,7 @@ pub fn render(summary: &Summary) -> String {
         "waits": waits.collect::<Vec<_>>(),
         "counts": counts.happenings,
         "damage": damage.collect::<Vec<_>>(),
-    });
-    format!("{value:#}\n")
+    })
 }
 
 fn times(times: &Times) -> Value {

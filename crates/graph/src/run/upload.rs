@@ -60,7 +60,7 @@ impl Kernel for ConstantUpload {
 /// Packs bytes that may begin anywhere.
 fn pack(task_memory: &TaskMemory<'_>, packing: &Packing, bytes: &[u8], into: &[Cell<u8>]) {
     let parallel = Workers(task_memory.scheduler());
-    if bytes.as_ptr() as usize % ELEMENT_ALIGN == 0 {
+    if (bytes.as_ptr() as usize).is_multiple_of(ELEMENT_ALIGN) {
         return packing.pack(&parallel, bytes, into);
     }
     let mut aligned = vec![0; bytes.len() + ELEMENT_ALIGN];

@@ -51,6 +51,24 @@ pub struct BlockCount {
     pub bytes: usize,
 }
 
+/// What one object was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// What is outstanding.
+    pub live: BlockCount,
+    /// The most bytes that were outstanding.
+    pub peak: usize,
+    /// Blocks that were ever added.
+    pub taken: u64,
+    /// Blocks that were ever removed.
+    pub freed: u64,
+    /// The device of the last block.
+    pub device: u32,
+}
+
+/// Above this many objects, the traffic of those that have nothing outstanding is forgotten.
+const MAX_IDLE_OBJECTS: usize = 64;
+
 /// All outstanding blocks of users' allocators. No two share a byte, and no block is in it twice.
 /// One short lock; no function of the user runs under it.
 pub struct Outstanding {
@@ -63,6 +81,7 @@ pub struct Outstanding {
 struct Tables {
     by_address: BTreeMap<usize, OutstandingBlock>,
     by_block: HashMap<(usize, usize), usize>,
+    traffic: BTreeMap<usize, Traffic>,
 }
 
 impl Default for Outstanding {
@@ -76,6 +95,25 @@ impl Tables {
     fn overlapping(&self, block: &OutstandingBlock) -> Option<OutstandingBlock> {
         let (_, before) = self.by_address.range(..block.end()).next_back()?;
         (before.end() > block.address).then_some(*before)
+    }
+
+    fn count_added(&mut self, block: &OutstandingBlock) {
+        if self.traffic.len() >= MAX_IDLE_OBJECTS && !self.traffic.contains_key(&block.object) {
+            self.traffic.retain(|_, traffic| traffic.live.blocks > 0);
+        }
+        let traffic = self.traffic.entry(block.object).or_default();
+        traffic.live.blocks += 1;
+        traffic.live.bytes += block.bytes;
+        traffic.peak = traffic.peak.max(traffic.live.bytes);
+        traffic.taken += 1;
+        traffic.device = block.device;
+    }
+
+    fn count_removed(&mut self, block: &OutstandingBlock) {
+        let traffic = self.traffic.entry(block.object).or_default();
+        traffic.live.blocks = traffic.live.blocks.saturating_sub(1);
+        traffic.live.bytes = traffic.live.bytes.saturating_sub(block.bytes);
+        traffic.freed += 1;
     }
 
     fn count_by_object<'a>(
@@ -109,6 +147,7 @@ impl Outstanding {
         }
         tables.by_block.insert((block.maker, block.block), block.address);
         tables.by_address.insert(block.address, block);
+        tables.count_added(&block);
         self.count.store(tables.by_address.len(), Ordering::Release);
         Ok(())
     }
@@ -117,9 +156,10 @@ impl Outstanding {
     pub fn remove(&self, maker: usize, block: usize) -> Option<OutstandingBlock> {
         let mut tables = self.tables.lock();
         let address = tables.by_block.remove(&(maker, block))?;
-        let block = tables.by_address.remove(&address);
+        let block = tables.by_address.remove(&address)?;
+        tables.count_removed(&block);
         self.count.store(tables.by_address.len(), Ordering::Release);
-        block
+        Some(block)
     }
 
     /// The block that contains an address.
@@ -144,6 +184,11 @@ impl Outstanding {
         Tables::count_by_object(self.tables.lock().by_address.values())
     }
 
+    /// What each object was asked for, as far as it is remembered.
+    pub fn traffic(&self) -> BTreeMap<usize, Traffic> {
+        self.tables.lock().traffic.clone()
+    }
+
     /// Removes the blocks of a device whose memory ends, because its addresses may be reused. Returns how much that was, by
     /// object.
     pub fn remove_device(&self, device: u32) -> BTreeMap<usize, BlockCount> {
@@ -153,6 +198,7 @@ impl Outstanding {
         for block in &removed {
             tables.by_address.remove(&block.address);
             tables.by_block.remove(&(block.maker, block.block));
+            tables.count_removed(block);
         }
         self.count.store(tables.by_address.len(), Ordering::Release);
         Tables::count_by_object(removed.iter())
@@ -206,5 +252,8 @@ mod tests {
         assert!(outstanding.of_stream(3).is_empty() && outstanding.remove_device(0).is_empty());
         assert_eq!(outstanding.find(1, 7), None);
         assert!(outstanding.find(1, 8).is_some());
+        let traffic = outstanding.traffic()[&1];
+        assert_eq!(traffic.live, BlockCount { blocks: 1, bytes: 5 });
+        assert_eq!((traffic.peak, traffic.taken, traffic.freed, traffic.device), (55, 2, 1, 1));
     }
 }

@@ -147,6 +147,11 @@ impl Memory {
         }
     }
 
+    /// All pools.
+    pub fn pools(&self) -> Vec<Arc<StreamPool>> {
+        self.pools.all()
+    }
+
     /// The pool that has the memory at an address.
     pub fn pool_at(&self, address: usize) -> Option<Arc<StreamPool>> {
         let number = self.devices.iter().find_map(|a| a.pool_at(a.offset(address)?))?;

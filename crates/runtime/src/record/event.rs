@@ -67,11 +67,15 @@ pub enum Kind {
     WrongFree,
     /// [`Event::WrongBlock`].
     WrongBlock,
+    /// [`Event::Region`].
+    Region,
+    /// [`Event::Mark`].
+    Mark,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = Kind::WrongBlock as usize + 1;
+    pub const COUNT: usize = Kind::Mark as usize + 1;
 
     /// What a task causes.
     pub const OF_TASKS: [Kind; 4] = [Kind::Submit, Kind::Start, Kind::End, Kind::Run];
@@ -103,6 +107,8 @@ impl Kind {
         Kind::HostFault,
         Kind::WrongFree,
         Kind::WrongBlock,
+        Kind::Region,
+        Kind::Mark,
     ];
 }
 
@@ -303,6 +309,28 @@ pub enum Event<'a> {
         /// What it touched.
         accesses: &'a [Access],
     },
+    /// The program says that it begins or ceases to use a part of its memory.
+    Region {
+        /// The device.
+        device: u32,
+        /// First byte.
+        address: usize,
+        /// How many; 0 where it ends.
+        bytes: u64,
+        /// Who says so: the name of a domain.
+        domain: &'static str,
+        /// Begun or ended.
+        change: Change,
+    },
+    /// A mark of the program in time, or the beginning or the end of a range.
+    Mark {
+        /// The range; 0 for a mark.
+        range: u64,
+        /// What the program says; empty at the end of a range.
+        text: &'a str,
+        /// Begun or ended.
+        change: Change,
+    },
     /// The program got a handle, or ended it. A creation is emitted before the program has the handle.
     Object {
         /// What it stands for, as error messages call it: "event", "tensor".
@@ -364,6 +392,8 @@ impl Event<'_> {
             Event::Unload { .. } => Kind::Unload,
             Event::Touch { .. } => Kind::Touch,
             Event::Object { .. } => Kind::Object,
+            Event::Region { .. } => Kind::Region,
+            Event::Mark { .. } => Kind::Mark,
             Event::Exit => Kind::Exit,
             Event::HostFault { .. } => Kind::HostFault,
             Event::WrongFree { .. } => Kind::WrongFree,

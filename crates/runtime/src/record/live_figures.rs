@@ -1,10 +1,12 @@
 //! The figures that `npu-smi` shows: a sink that keeps this process's page up to date.
 
 use super::event::{Change, Event};
-use super::{Kind, Sink, Stamp};
+use super::{Kind, Sink, Stamp, live_details};
 use crate::config::Config;
 use crate::live::LivePage;
+use crate::shared::Shared;
 use crate::sync::Arc;
+use crate::worker::spawn_helper;
 
 /// The page of this process; events name devices as the process does, the page by their physical numbers.
 pub struct LiveFigures {
@@ -28,9 +30,24 @@ impl LiveFigures {
         self.page.clone()
     }
 
+    /// Starts the thread that answers `cairn top`; without one, that shows less of this process.
+    pub fn start(&self, shared: &Arc<Shared>) {
+        let (page, shared) = (self.page(), Arc::downgrade(shared));
+        let body = move || live_details::serve(&page, &shared);
+        if let Err(error) = spawn_helper("cairn-live", body) {
+            log::warn!("no thread for live figures: {error}");
+        }
+    }
+
     /// Removes this process from what `npu-smi` shows: it ends.
     pub fn remove(&self) {
         self.page.remove();
+    }
+}
+
+impl Drop for LiveFigures {
+    fn drop(&mut self) {
+        self.page.stop_waiting();
     }
 }
 

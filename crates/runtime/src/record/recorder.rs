@@ -281,6 +281,12 @@ fn happening<'a>(event: &Event<'a>, accesses: &'a [Access]) -> Happening<'a> {
         Event::Object { kind, handle, change } => {
             Happening::Object { kind: kind.into(), handle: handle as u64, change }
         }
+        Event::Region { device, address, bytes, domain, change } => {
+            Happening::Region { device, address, bytes, domain: domain.into(), change }
+        }
+        Event::Mark { range, text, change } => {
+            Happening::Mark { range, text: Cow::Borrowed(text), change }
+        }
         Event::Exit => Happening::Exit,
         Event::HostFault { address, writes } => Happening::HostFault { address, writes },
         Event::WrongFree { address, reason } => {

@@ -1,7 +1,8 @@
 //! A naive model of the layers.
 
 use cairn_runtime::memory::layer::Figures;
-use cairn_runtime::memory::layer::spec::{Choice, Spec, Trigger};
+use cairn_runtime::memory::layer::fault_spec::Trigger;
+use cairn_runtime::memory::layer::spec::{Choice, Spec};
 use std::collections::BTreeMap;
 
 /// One layer.

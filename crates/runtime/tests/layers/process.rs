@@ -5,10 +5,11 @@ use crate::support::*;
 use cairn_runtime::clock::Progress;
 use cairn_runtime::error::Code;
 use cairn_runtime::memory::PoolMaker;
-use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::allocator::{Allocator, Block};
 use cairn_runtime::memory::arena::{Arena, ArenaSpec, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::layer::{CANARY, Spec};
+use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use std::sync::Arc;
@@ -65,6 +66,37 @@ fn malloc_and_free_go_through_the_layers() {
         report.starts_with("cairn: stats of device 0: live 0 bytes, blocks 0, peak 524388, largest 524288, taken 2 (524388 bytes), given back 2, failed 1\n"),
         "{report}"
     );
+}
+
+#[test]
+fn statistics_and_faults_know_purposes_and_operators() {
+    let runtime = runtime_with_layers("stats,fault:nth=2:purpose=workspace:operator=sort");
+    let (memory, stream) = (&runtime.shared.memory, runtime.new_stream());
+    let pool: Arc<dyn Allocator> = PoolMaker::built_in(&runtime.shared, 0);
+    let user = runtime.alloc(0, 100);
+    let sort = Owner { operator: Some("Sort"), ..Owner::default() };
+    let take = |bytes, purpose, owner| {
+        Block::allocate(&pool, &Request::bytes(bytes).on(&stream).purpose(purpose, owner))
+    };
+    let first = take(1000, Purpose::Workspace, sort).unwrap();
+    let other = take(500, Purpose::Workspace, Owner::default()).unwrap();
+    let copy = take(64, Purpose::HostCopy, sort).unwrap();
+    let error = take(2000, Purpose::Workspace, sort).err().expect("the second workspace of Sort");
+    assert!(error.text.contains("request 2, of 2000 bytes"), "{}", error.text);
+    let statistics = &memory.statistics(0)[0];
+    let figures = |purpose| statistics.purposes[&purpose];
+    let workspaces = figures(Purpose::Workspace);
+    assert_eq!((workspaces.live, workspaces.blocks, workspaces.failures), (1500, 2, 1));
+    assert_eq!((figures(Purpose::User).live, figures(Purpose::HostCopy).live), (100, 64));
+    [first, other, copy].into_iter().for_each(drop);
+    memory.free(user.address).unwrap();
+    let statistics = &memory.statistics(0)[0];
+    let left: u64 = statistics.purposes.values().map(|figures| figures.live).sum();
+    let given_back: u64 = statistics.purposes.values().map(|figures| figures.gives).sum();
+    assert_eq!((left, given_back), (0, 4));
+    let report = memory.report();
+    let line = "cairn: stats of device 0, for workspace: live 0 bytes, blocks 0, peak 1500, largest 1000, taken 2 (1500 bytes), given back 2, failed 1\n";
+    assert!(report.contains(line), "{report}");
 }
 
 #[test]

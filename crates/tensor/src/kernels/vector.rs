@@ -131,7 +131,7 @@ mod x86 {
                 _mm512_or_si512(_mm512_castps_si512(self), _mm512_castps_si512(other))
             );
             fn mask(low: usize, high: usize) -> __mmask16 = {
-                ((1u32 << high) - 1 & !((1u32 << low) - 1)) as u16
+                (((1u32 << high) - 1) & !((1u32 << low) - 1)) as u16
             };
             fn load_some(from: *const f32, mask: __mmask16) -> Self = _mm512_maskz_loadu_ps(mask, from);
             fn store_some(self, to: *mut f32, mask: __mmask16) = _mm512_mask_storeu_ps(to, mask, self);

@@ -1,7 +1,7 @@
 //! `fault:...`: makes requests fail or take longer, to test how a program handles that.
 
 use super::Layer;
-use super::spec::{FaultSpec, Trigger};
+use super::fault_spec::{FaultSpec, Trigger};
 use crate::error::{Code, Error, Result};
 use crate::memory::allocator::{Allocator, RawBlock};
 use crate::memory::request::Request;
@@ -11,7 +11,7 @@ use crate::sync::{self, Arc};
 use std::time::Duration;
 
 /// Fails the requests that its [`FaultSpec`] chooses, as if memory were out, and delays all of them if it
-/// says so. The requests of all threads are numbered from 1; the number alone decides, so a sequence of
+/// says so. The requests of all threads that it concerns are numbered from 1; the number alone decides, so a sequence of
 /// calls meets the same faults in every run.
 pub struct Fault {
     spec: FaultSpec,
@@ -55,6 +55,9 @@ impl Layer for Fault {
     }
 
     fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
+        if !self.spec.concerns(request.purpose, &request.owner) {
+            return below.allocate(request);
+        }
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.spec.delay.is_zero() {
             (self.sleep)(self.spec.delay);
@@ -86,6 +89,7 @@ impl Layer for Fault {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
+    use crate::memory::purpose::{Owner, Purpose};
     use std::cell::Cell;
 
     fn hits(trigger: Trigger, requests: u64) -> Vec<u64> {
@@ -114,13 +118,34 @@ mod tests {
     fn every_request_is_delayed_and_no_free() {
         let delay = Duration::from_millis(2);
         let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
-        let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
+        let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay, ..FaultSpec::default() };
         let fault = Fault { sleep, ..Fault::new(spec) };
         let block = fault.allocate(&Request::bytes(1), &NullAllocator).unwrap();
         assert_eq!(SLEPT.get(), delay);
         fault.allocate(&Request::bytes(1), &NullAllocator).unwrap_err();
         fault.free(block, None, &NullAllocator).unwrap();
         assert_eq!(SLEPT.get(), 2 * delay);
+    }
+
+    #[test]
+    fn only_the_chosen_purpose_and_operator_are_counted() {
+        let spec = FaultSpec {
+            trigger: Some(Trigger::Nth(2)),
+            purpose: Some(Purpose::Workspace),
+            operator: Some("sort".into()),
+            ..FaultSpec::default()
+        };
+        let fault = Fault::new(spec);
+        let request = |purpose, operator| {
+            let owner = Owner { operator, ..Owner::default() };
+            fault.allocate(&Request::bytes(1).purpose(purpose, owner), &NullAllocator).is_ok()
+        };
+        assert!(request(Purpose::Workspace, Some("Sort")));
+        assert!(request(Purpose::Workspace, Some("TopKV2")));
+        assert!(request(Purpose::Workspace, None));
+        assert!(request(Purpose::HostCopy, Some("Sort")));
+        assert!(!request(Purpose::Workspace, Some("Sort")));
+        assert!(request(Purpose::Workspace, Some("Sort")));
     }
 
     #[test]

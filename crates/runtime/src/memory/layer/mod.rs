@@ -4,6 +4,7 @@
 //! How a request passes them is in [`super::funnel`].
 
 mod fault;
+pub mod fault_spec;
 mod guard;
 mod limit;
 mod process;

@@ -1,10 +1,11 @@
 //! The layers of a whole process: one stack per device, one for pinned memory, and one for each of the user's allocators.
 
 use super::spec::MakerKind;
-use super::{Figures, Layer, Observer, Spec, Stack};
+use super::{Figures, Layer, Observer, Spec, Stack, Statistics};
 use crate::lock::{Mutex, Rank};
 use crate::memory::allocator::Allocator;
 use crate::memory::funnel::LayeredAllocator;
+use crate::memory::purpose::Purpose;
 use crate::record::Spine;
 use crate::sync::Arc;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub struct Layers {
 struct Externals {
     stacks: Vec<(String, Stack)>,
     /// Totals of released allocators, by the index of the stats layer in their stack.
-    released: BTreeMap<usize, Figures>,
+    released: BTreeMap<usize, Statistics>,
 }
 
 impl Layers {
@@ -91,7 +92,7 @@ impl Layers {
         for (index, statistics) in
             statistics.iter().flat_map(|statistics| statistics.iter().enumerate())
         {
-            externals.released.entry(index).or_default().add(&statistics.total);
+            externals.released.entry(index).or_default().add(statistics);
         }
         externals.stacks.splice(0..0, in_use);
     }
@@ -131,34 +132,26 @@ impl Layers {
         for finding in self.inspect() {
             let _ = writeln!(text, "cairn: {finding}");
         }
-        let mut line = |name: &str, figures: &Figures| {
-            if *figures != Figures::default() {
-                let _ = writeln!(text, "cairn: stats of {name}: {figures}");
-            }
-        };
         for (device, stack) in self.devices.iter().enumerate() {
             for statistics in stack.statistics() {
-                line(&format!("device {device}"), &statistics.total);
-                for (name, figures) in
-                    statistics.allocators.iter().filter(|_| statistics.allocators.len() > 1)
-                {
-                    line(name, figures);
-                }
+                put_statistics(&mut text, &format!("device {device}"), &statistics);
             }
         }
-        self.pinned
-            .statistics()
-            .iter()
-            .for_each(|statistics| line("pinned host memory", &statistics.total));
-        let mut by_name = BTreeMap::<(String, usize), Figures>::new();
+        for statistics in self.pinned.statistics() {
+            put_statistics(&mut text, "pinned host memory", &statistics);
+        }
+        let mut by_name = BTreeMap::<(String, usize), Statistics>::new();
         for (name, stack) in self.externals() {
             for (index, statistics) in stack.statistics().iter().enumerate() {
-                by_name.entry((name.clone(), index)).or_default().add(&statistics.total);
+                by_name.entry((name.clone(), index)).or_default().add(statistics);
             }
         }
-        by_name.iter().for_each(|((name, _), figures)| line(name, figures));
-        let externals = self.externals.lock();
-        externals.released.values().for_each(|figures| line("released allocators", figures));
+        for ((name, _), statistics) in &by_name {
+            put_statistics(&mut text, name, statistics);
+        }
+        for statistics in self.externals.lock().released.values() {
+            put_statistics(&mut text, "released allocators", statistics);
+        }
         text
     }
 }
@@ -167,4 +160,23 @@ impl Layers {
 fn build(spec: &Spec, below: MakerKind, observer: Option<&Observer>) -> Stack {
     let observer = observer.map(|observer| Box::new(observer.0.clone()) as Box<dyn Layer>);
     Stack::new(observer.into_iter().chain(spec.build_over(below)).collect())
+}
+
+/// A line for everything, one for each allocator if there are several, and one for each purpose if there is any but the
+/// program's own.
+fn put_statistics(text: &mut String, name: &str, statistics: &Statistics) {
+    let mut line = |name: &str, figures: &Figures| {
+        if *figures != Figures::default() {
+            let _ = writeln!(text, "cairn: stats of {name}: {figures}");
+        }
+    };
+    line(name, &statistics.total);
+    if statistics.allocators.len() > 1 {
+        statistics.allocators.iter().for_each(|(name, figures)| line(name, figures));
+    }
+    if statistics.purposes.keys().any(|purpose| *purpose != Purpose::User) {
+        for (purpose, figures) in &statistics.purposes {
+            line(&format!("{name}, for {}", purpose.name()), figures);
+        }
+    }
 }

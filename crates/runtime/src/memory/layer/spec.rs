@@ -3,21 +3,19 @@
 //! ```text
 //! spec   = "" | layer ("," layer)*          outermost first, at most 16
 //! layer  = "stats" | "guard" [":external"] | "limit:" size | "fault" (":" key "=" value)+ | "no-host-access"
-//! key    = "nth" | "every" | "p" | "seed" | "delay"
+//! key    = "nth" | "every" | "p" | "seed" | "delay" | "purpose" | "operator"
 //! ```
 //!
 //! Spaces around words are ignored, and so is case.
 
+use super::fault_spec::{FaultSpec, KEYS};
 use super::{Fault, Guard, Layer, Limit, Stack, Stats};
 use crate::config::parse_bytes;
 use crate::error::{Error, Result};
 use std::fmt;
-use std::time::Duration;
 
 /// The most layers that a spec may have.
 pub const MAX_LAYERS: usize = 16;
-/// The longest delay of a fault.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
 /// Which layers lie over memory, outermost first. `Display` gives the string back that
 /// [`Spec::parse`] reads.
@@ -44,34 +42,6 @@ pub enum Choice {
     /// No layer: device memory that the program itself cannot touch ([`crate::memory::protected`]).
     NoHostAccess,
 }
-
-/// What a fault layer does.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FaultSpec {
-    /// Which requests fail.
-    pub trigger: Option<Trigger>,
-    /// How long each request is delayed.
-    pub delay: Duration,
-}
-
-/// Which requests fail.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Trigger {
-    /// The one with this number, counted from 1.
-    Nth(u64),
-    /// Those whose number this divides.
-    Every(u64),
-    /// Each with probability `p`, from 0 to 1; the seed decides which.
-    Chance {
-        /// The probability.
-        p: f64,
-        /// The seed of the random numbers.
-        seed: u64,
-    },
-}
-
-// No probability is NaN: the parser and the documentation ask for 0 to 1.
-impl Eq for FaultSpec {}
 
 /// Which maker the layers are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +98,7 @@ impl fmt::Display for Spec {
 }
 
 /// For errors: the layers that there are.
-const LAYERS: &str = "the layers are stats, guard, guard:external, limit:SIZE, fault:nth=N, fault:every=N, fault:p=P:seed=N, fault:delay=TIME, no-host-access";
-/// For errors: the settings of a fault.
-const KEYS: &str =
-    "a fault takes nth=N, every=N, p=P, p=P:seed=N or delay=TIME, such as fault:nth=3";
-
+const LAYERS: &str = "the layers are stats, guard, guard:external, limit:SIZE, fault:nth=N, fault:every=N, fault:p=P:seed=N, fault:delay=TIME, fault:nth=N:purpose=NAME, fault:nth=N:operator=NAME, no-host-access";
 impl Choice {
     fn parse(part: SpecPart<'_>) -> Result<Choice> {
         let mut words = part.split(':');
@@ -186,74 +152,11 @@ impl fmt::Display for Choice {
     }
 }
 
-impl FaultSpec {
-    fn parse(settings: &[SpecPart<'_>]) -> Result<FaultSpec> {
-        let mut fault = FaultSpec::default();
-        let (mut seed, mut delay) = (None, None);
-        for part in settings {
-            let Some((key, value)) = part.text.split_once('=') else {
-                return Err(part.error(KEYS));
-            };
-            let value = value.trim();
-            let number = |low: u64| value.parse::<u64>().ok().filter(|&n| n >= low);
-            let from_1 = || number(1).ok_or_else(|| part.error("it takes a number from 1 on"));
-            let trigger = match key.trim().to_ascii_lowercase().as_str() {
-                "nth" => Trigger::Nth(from_1()?),
-                "every" => Trigger::Every(from_1()?),
-                "p" => match value.parse::<f64>() {
-                    Ok(p) if (0.0..=1.0).contains(&p) => Trigger::Chance { p: p.abs(), seed: 0 },
-                    _ => return Err(part.error("a probability is a number from 0 to 1")),
-                },
-                "seed" if seed.is_none() => {
-                    let not_integer = || part.error("a seed is a 64-bit integer");
-                    seed = Some((*part, number(0).ok_or_else(not_integer)?));
-                    continue;
-                }
-                "delay" if delay.is_none() => {
-                    delay = Some(parse_time(value).ok_or_else(|| {
-                        part.error("a delay is an integer and ns, us, ms or s, 60s at most")
-                    })?);
-                    continue;
-                }
-                "seed" | "delay" => return Err(part.error("that was given twice")),
-                _ => return Err(part.error(KEYS)),
-            };
-            if fault.trigger.replace(trigger).is_some() {
-                return Err(part.error("one of nth, every and p; a second fault layer takes more"));
-            }
-        }
-        match (&mut fault.trigger, seed) {
-            (Some(Trigger::Chance { seed, .. }), Some((_, value))) => *seed = value,
-            (_, Some((part, _))) => return Err(part.error("a seed goes with p")),
-            (_, None) => {}
-        }
-        fault.delay = delay.unwrap_or_default();
-        Ok(fault)
-    }
-}
-
-impl fmt::Display for FaultSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("fault")?;
-        match self.trigger {
-            Some(Trigger::Nth(nth)) => write!(f, ":nth={nth}")?,
-            Some(Trigger::Every(every)) => write!(f, ":every={every}")?,
-            Some(Trigger::Chance { p, seed: 0 }) => write!(f, ":p={p}")?,
-            Some(Trigger::Chance { p, seed }) => write!(f, ":p={p}:seed={seed}")?,
-            None => {}
-        }
-        if !self.delay.is_zero() || self.trigger.is_none() {
-            write!(f, ":delay={}", Time(self.delay))?;
-        }
-        Ok(())
-    }
-}
-
 /// A part of the spec string, and the number of its first character.
 #[derive(Clone, Copy)]
-struct SpecPart<'a> {
+pub(super) struct SpecPart<'a> {
     position: usize,
-    text: &'a str,
+    pub text: &'a str,
 }
 
 impl<'a> SpecPart<'a> {
@@ -270,7 +173,7 @@ impl<'a> SpecPart<'a> {
         self.text.trim().to_ascii_lowercase()
     }
 
-    fn error(&self, reason: &str) -> Error {
+    pub fn error(&self, reason: &str) -> Error {
         let leading_spaces = self.text.chars().take_while(|c| c.is_whitespace()).count();
         Error::invalid(format!(
             "'{}' at character {}: {reason}",
@@ -294,33 +197,13 @@ impl fmt::Display for Size {
     }
 }
 
-const TIMES: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
-
-/// A time in the largest unit that divides it.
-struct Time(Duration);
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ns = self.0.as_nanos() as u64;
-        let (unit, name) =
-            TIMES.into_iter().find(|(unit, _)| ns.is_multiple_of(*unit)).expect("1 divides");
-        write!(f, "{}{name}", ns / unit)
-    }
-}
-
-fn parse_time(text: &str) -> Option<Duration> {
-    let text = text.to_ascii_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let (factor, _) = TIMES.into_iter().find(|(_, name)| *name == unit.trim())?;
-    let time = Duration::from_nanos(number.parse::<u64>().ok()?.checked_mul(factor)?);
-    (time <= LONGEST_DELAY).then_some(time)
-}
-
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
+    use super::super::fault_spec::Trigger;
     use super::*;
+    use crate::memory::purpose::Purpose;
     use proptest::prelude::*;
+    use std::time::Duration;
 
     fn fault() -> impl Strategy<Value = FaultSpec> {
         let trigger = prop_oneof![
@@ -329,8 +212,20 @@ mod tests {
             (0.0..=1.0f64, any::<u64>()).prop_map(|(p, seed)| Trigger::Chance { p, seed }),
         ];
         let delay = prop_oneof![0..=60_000_000_000u64, (0..=60u64).prop_map(|s| s * 1_000_000_000)];
-        (prop::option::of(trigger), delay.prop_map(Duration::from_nanos))
-            .prop_map(|(trigger, delay)| FaultSpec { trigger, delay })
+        let purpose = prop::option::of(prop::sample::select(&[
+            Purpose::User,
+            Purpose::Fixed,
+            Purpose::Workspace,
+            Purpose::HostCopy,
+        ]));
+        let operator = prop::option::of("[A-Za-z][A-Za-z0-9_]{0,12}");
+        (prop::option::of(trigger), delay.prop_map(Duration::from_nanos), purpose, operator)
+            .prop_map(|(trigger, delay, purpose, operator)| FaultSpec {
+                trigger,
+                delay,
+                purpose,
+                operator,
+            })
     }
 
     fn spec() -> impl Strategy<Value = Spec> {
@@ -354,7 +249,7 @@ mod tests {
         fn any_text_is_read_or_refused(text in prop_oneof![
             ".*",
             "[ ,:=a-z0-9.]{0,40}",
-            "((stats|guard|limit|fault|external|nth|every|p|seed|delay)?[,:=]?([0-9.]{0,4}|8gib|2ms)?[,:=]?){0,8}",
+            "((stats|guard|limit|fault|external|nth|every|p|seed|delay|purpose|operator)?[,:=]?([0-9.]{0,4}|8gib|2ms|workspace)?[,:=]?){0,8}",
         ]) {
             match Spec::parse(&text) {
                 Ok(spec) => prop_assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec),
@@ -385,11 +280,17 @@ mod tests {
                 Choice::Limit(8 << 30),
                 Choice::Guard { external: false },
                 Choice::Stats,
-                Choice::Fault(FaultSpec { trigger, delay: Duration::from_millis(2) }),
+                Choice::Fault(FaultSpec {
+                    trigger,
+                    delay: Duration::from_millis(2),
+                    ..FaultSpec::default()
+                }),
             ]
         );
         assert_eq!(spec.to_string(), "limit:8gib,guard,stats,fault:p=0.01:seed=7:delay=2ms");
         assert!(Spec::parse("  ").unwrap().is_empty());
+        let spec = Spec::parse("fault:nth=2:purpose=Host Input:operator=Sort").unwrap();
+        assert_eq!(spec.to_string(), "fault:nth=2:purpose=host-input:operator=Sort");
     }
 
     #[test]
@@ -413,6 +314,14 @@ mod tests {
             ("fault:delay=2ms:delay=3ms", "'delay=3ms' at character 17", "twice"),
             ("fault:delay=61s", "'delay=61s' at character 7", "60s"),
             ("fault:delay=2", "'delay=2' at character 7", "ns, us, ms or s"),
+            ("fault:purpose=workspace", "'purpose=workspace' at character 7", "it goes with nth"),
+            (
+                "fault:nth=1:purpose=pool-segment",
+                "'purpose=pool-segment' at character 13",
+                "host-input",
+            ),
+            ("fault:nth=1:operator=", "'operator=' at character 13", "Sort"),
+            ("fault:nth=1:operator=A:operator=B", "'operator=B' at character 24", "twice"),
             ("fault:after=2", "'after=2' at character 7", "nth=N"),
             ("é,é", "'é' at character 1", "no such layer"),
             ("stats,é", "'é' at character 7", "no such layer"),

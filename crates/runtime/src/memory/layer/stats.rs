@@ -1,13 +1,14 @@
-//! `stats`: counts live bytes, their peak, allocations and frees.
+//! `stats`: counts live bytes, their peak, allocations and frees, in all, by allocator and by purpose.
 
 use super::Layer;
 use crate::error::Result;
 use crate::lock::{Mutex, Rank};
 use crate::memory::allocator::{Allocator, RawBlock};
+use crate::memory::purpose::Purpose;
 use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// Figures of one allocator, or of several together. Bytes are the user's.
@@ -85,23 +86,41 @@ pub struct Statistics {
     pub total: Figures,
     /// Each allocator by name.
     pub allocators: BTreeMap<String, Figures>,
+    /// Each purpose.
+    pub purposes: BTreeMap<Purpose, Figures>,
 }
 
 impl Statistics {
-    fn count(&mut self, allocator: String, change: impl Fn(&mut Figures)) {
+    fn count(&mut self, allocator: String, purpose: Purpose, change: impl Fn(&mut Figures)) {
         change(&mut self.total);
         change(self.allocators.entry(allocator).or_default());
+        change(self.purposes.entry(purpose).or_default());
+    }
+
+    /// Adds the total and the purposes of another layer; allocators stay apart.
+    pub(super) fn add(&mut self, other: &Statistics) {
+        self.total.add(&other.total);
+        for (purpose, figures) in &other.purposes {
+            self.purposes.entry(*purpose).or_default().add(figures);
+        }
     }
 }
 
-/// Counts the blocks that pass, exactly: one short lock a call, and a look-up by name.
+/// Counts the blocks that pass, exactly: one short lock a call, and look-ups by name and address.
 pub struct Stats {
-    statistics: Mutex<Statistics>,
+    counted: Mutex<Counted>,
+}
+
+#[derive(Default)]
+struct Counted {
+    statistics: Statistics,
+    /// What live blocks are for, by address, if not for the program itself.
+    purposes: HashMap<usize, Purpose>,
 }
 
 impl Default for Stats {
     fn default() -> Stats {
-        Stats { statistics: Mutex::new(Rank::Layer, Statistics::default()) }
+        Stats { counted: Mutex::new(Rank::Layer, Counted::default()) }
     }
 }
 
@@ -111,11 +130,19 @@ impl Layer for Stats {
     }
 
     fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
-        let (block, allocator) = (below.allocate(request), below.name());
-        self.statistics.lock().count(allocator, |figures| match &block {
+        let (block, allocator, purpose) = (below.allocate(request), below.name(), request.purpose);
+        let Counted { statistics, purposes } = &mut *self.counted.lock();
+        statistics.count(allocator, purpose, |figures| match &block {
             Ok(block) => figures.count_allocation(block.bytes),
             Err(_) => figures.failures += 1,
         });
+        if let Ok(block) = &block {
+            // A block whose device was reset may have left its address here.
+            match purpose {
+                Purpose::User => purposes.remove(&block.address),
+                _ => purposes.insert(block.address, purpose),
+            };
+        }
         block
     }
 
@@ -126,11 +153,15 @@ impl Layer for Stats {
         below: &dyn Allocator,
     ) -> Result<()> {
         let allocator = below.name();
-        self.statistics.lock().count(allocator, |figures| figures.count_free(block.bytes));
+        {
+            let Counted { statistics, purposes } = &mut *self.counted.lock();
+            let purpose = purposes.remove(&block.address).unwrap_or_default();
+            statistics.count(allocator, purpose, |figures| figures.count_free(block.bytes));
+        }
         below.free(block, stream)
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.statistics.lock().clone())
+        Some(self.counted.lock().statistics.clone())
     }
 }

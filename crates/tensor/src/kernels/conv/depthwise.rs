@@ -246,12 +246,12 @@ unsafe fn slide_columns<V: Lanes, const K: usize, const N: usize, const MASKED: 
         let mut sums = [[bias; N]; K];
         for line in 0..plane.out_sizes[0] + K - 1 {
             if let Some(source) = plane.source_at(line as isize + plane.first[0], from) {
-                for x in 0..K {
+                for (x, mask) in masks.into_iter().enumerate() {
                     let mut vectors = [bias; N];
                     for (at, vector) in vectors.iter_mut().enumerate() {
                         let source = source.wrapping_add(x + at * V::COUNT);
                         *vector = match MASKED {
-                            true => V::load_some(source, masks[x]),
+                            true => V::load_some(source, mask),
                             false => V::load(source),
                         };
                     }
@@ -315,14 +315,11 @@ unsafe fn slide_columns_by_two<V: Lanes, const K: usize, const H: usize, const M
             for odd in 0..2 {
                 let line = (2 * pair + odd) as isize + plane.first[0];
                 if let Some(source) = plane.source_at(line, from) {
-                    for half in 0..H {
+                    for (half, [low, high]) in masks.into_iter().enumerate() {
                         let [first, second] =
                             [0, V::COUNT].map(|at| source.wrapping_add(2 * half + at));
                         let (first, second) = match MASKED {
-                            true => {
-                                let [low, high] = masks[half];
-                                (V::load_some(first, low), V::load_some(second, high))
-                            }
+                            true => (V::load_some(first, low), V::load_some(second, high)),
                             false => (V::load(first), V::load(second)),
                         };
                         let (even_taps, odd_taps) = V::unzipped(first, second);

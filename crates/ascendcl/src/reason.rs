@@ -3,6 +3,7 @@
 use crate::abi::{cairnAllocationClass, cairnAllocationReason};
 use cairn_ops::nodes;
 use cairn_runtime::memory::external::reason;
+use cairn_runtime::memory::purpose::Purpose;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::sync::LazyLock;
@@ -17,7 +18,10 @@ fn c_name(name: &str) -> *const c_char {
     NAMES.get(name).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
-/// Tells what the graph engine wants memory for, to an allocator that is called on this thread.
+/// `graphId` where memory is for no graph.
+const NO_GRAPH: u32 = u32::MAX;
+
+/// Tells what memory is for, to an allocator that is called on this thread.
 ///
 /// # Safety
 /// `out` is null or points to writable memory for a reason.
@@ -25,10 +29,12 @@ fn c_name(name: &str) -> *const c_char {
 pub unsafe extern "C" fn cairnGetAllocationReason(out: *mut cairnAllocationReason) -> bool {
     // SAFETY: as the caller vouches.
     let (Some(reason), Some(out)) = (reason(), unsafe { out.as_mut() }) else { return false };
-    let Some(graph) = reason.owner.graph else { return false };
+    if reason.purpose == Purpose::User {
+        return false;
+    }
     *out = cairnAllocationReason {
         memoryClass: reason.purpose as cairnAllocationClass,
-        graphId: graph,
+        graphId: reason.owner.graph.unwrap_or(NO_GRAPH),
         operatorName: reason.owner.operator.map_or(std::ptr::null(), c_name),
     };
     true

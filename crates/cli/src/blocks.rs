@@ -28,6 +28,8 @@ pub enum Class {
     PoolBlock,
     /// A block of a user allocator.
     External,
+    /// A part of its memory of which the program says that it uses it.
+    Region,
 }
 
 impl Class {
@@ -49,6 +51,11 @@ pub fn device_of(kind: MemoryKind) -> Option<u32> {
         | MemoryKind::External { device, .. } => Some(device),
         MemoryKind::Pinned | MemoryKind::Registered => None,
     }
+}
+
+/// A device, or the host, in words.
+pub fn device_name(device: Option<u32>) -> String {
+    device.map_or("host memory".into(), |device| format!("device {device}"))
 }
 
 /// All live blocks.

@@ -1,0 +1,66 @@
+use super::*;
+use crate::replay::{figures::Figures, times::Times};
+
+/// A pool that keeps, breaks and cannot be checked.
+fn findings() -> Findings {
+    let find = |id: &str| clause::ALL.iter().find(|clause| clause.id == id).unwrap();
+    let note = "a block of 2 bytes begins at 0x20, which is a multiple of 32 and not of 64";
+    let noted = ClauseResult { details: vec![note.into()], ..ClauseResult::plain(Verdict::Noted) };
+    let blocked =
+        ClauseResult { of: Some("zero".into()), ..ClauseResult::broken("it crashed".into()) };
+    let broken =
+        || ClauseResult::broken("the process crashed (SIGABRT); it printed: size > 0".into());
+    let mut clauses = vec![
+        (find("load"), ClauseResult::plain(Verdict::Kept)),
+        (find("zero"), broken()),
+        (find("alignment"), noted),
+        (find("random"), blocked),
+        (find("faults"), ClauseResult { of: Some("load".into()), ..broken() }),
+    ];
+    settle(&mut clauses);
+    let times = Some(Times { median_ns: 50, p99_ns: 2000 });
+    let figures = Figures {
+        peak_reserved: 3 << 20,
+        peak_live: 2 << 20,
+        alloc: times,
+        free: times,
+        ..Figures::default()
+    };
+    let spec: AllocatorSpec = "so:/opt/libpool.so".parse().unwrap();
+    let beside = [(spec.clone(), Ok(figures.clone())), (AllocatorSpec::Cairn, Ok(figures))];
+    Findings { spec, clauses, traces: vec![("gpt_train".into(), beside)] }
+}
+
+#[test]
+fn verdicts_as_text() {
+    let text = text::render(&findings(), Some(text::WIDTH));
+    assert_eq!(text, include_str!("golden.txt"), "\n{text}");
+}
+
+#[test]
+fn verdicts_as_json() {
+    let text = json::render(&findings());
+    assert_eq!(text, include_str!("golden.json"), "\n{text}");
+}
+
+#[test]
+fn verdicts_as_junit() {
+    let text = junit::render(&findings());
+    assert_eq!(text, include_str!("golden.xml"), "\n{text}");
+}
+
+#[test]
+fn clauses_have_names_of_their_own_and_our_traces_are_traces() {
+    let mut ids: Vec<_> = clause::ALL.iter().map(|clause| clause.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), clause::ALL.len());
+    let documented = include_str!("../../../../docs/pooltest.md");
+    for id in ids {
+        assert!(
+            documented.contains(&format!("| `{id}` |")),
+            "docs/pooltest.md has no row for {id}"
+        );
+    }
+    assert!(traces(&[]).unwrap().iter().all(|(_, trace)| trace.blocks() > 1000));
+}

@@ -1,0 +1,217 @@
+//! `cairn timeline`: records as a trace that opens in Perfetto and in `chrome://tracing`.
+//!
+//! A process of the trace is a device, with a track for each stream, or the host, with a track for each thread. Tasks, waits of
+//! threads and callbacks are slices; an arrow leads from the record of an event to the wait for it; counters show the memory
+//! of a device by purpose. Of several records (one for each rank) every one has its own processes, on one clock.
+
+mod counters;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use cairn_record::entry::{Outcome, SyncObject, TaskKind};
+use serde_json::json;
+use trace::{Trace, Track};
+
+use crate::{history::History, progress::Progress, symbols::Stacks};
+
+/// What `cairn timeline` takes.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The records; several are drawn one below the other on one clock
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The trace; RECORD.json when not given
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Writes the trace and says where it is.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let output = match &arguments.output {
+        Some(path) => path.clone(),
+        None => arguments.files[0].with_extension("json"),
+    };
+    let progress = Progress::of_files(&arguments.files);
+    let histories: Vec<History> = (arguments.files.iter())
+        .map(|path| History::open(path, &progress))
+        .collect::<Result<_>>()?;
+    let name = || format!("cannot write {}", output.display());
+    let file = BufWriter::new(File::create(&output).with_context(name)?);
+    let count = write(file, &histories, &titles(&arguments.files)).with_context(name)?;
+    progress.finish();
+    println!("{}: {count} events; open it in https://ui.perfetto.dev", output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The names of records in the trace; empty for a single one.
+fn titles(files: &[PathBuf]) -> Vec<String> {
+    let name = |path: &PathBuf| match path.file_name() {
+        Some(name) if files.len() > 1 => format!("{}: ", Path::new(name).display()),
+        _ => String::new(),
+    };
+    files.iter().map(name).collect()
+}
+
+/// Writes the trace of some records; returns the number of events in it.
+fn write(out: impl Write, histories: &[History], titles: &[String]) -> std::io::Result<u64> {
+    let mut trace = Trace::begin(out)?;
+    let first_ns = histories.iter().map(|history| history.header.start_unix_ns).min().unwrap_or(0);
+    for (index, (history, title)) in histories.iter().zip(titles).enumerate() {
+        let record = Record {
+            history,
+            title,
+            first_process: index as u64 * PROCESSES,
+            shift_ns: history.header.start_unix_ns - first_ns,
+        };
+        record.write_names(&mut trace)?;
+        record.write_tasks(&mut trace)?;
+        record.write_arrows(&mut trace)?;
+        record.write_host(&mut trace)?;
+        counters::write(&record, &mut trace)?;
+    }
+    trace.end()
+}
+
+/// How many processes of the trace a record may have: the host and its devices.
+const PROCESSES: u64 = 1000;
+
+/// A record, and where it stands in the trace.
+struct Record<'a> {
+    history: &'a History,
+    title: &'a str,
+    first_process: u64,
+    shift_ns: u64,
+}
+
+impl Record<'_> {
+    fn host_track(&self, thread: u64) -> Track {
+        Track { process: self.first_process + 1, thread }
+    }
+
+    fn device_process(&self, device: u32) -> u64 {
+        self.first_process + 2 + u64::from(device)
+    }
+
+    fn stream_track(&self, stream: u32) -> Option<Track> {
+        let device = *self.history.streams.get(&stream)?;
+        Some(Track { process: self.device_process(device), thread: u64::from(stream) })
+    }
+
+    fn time(&self, ns: u64) -> u64 {
+        ns + self.shift_ns
+    }
+
+    fn write_names(&self, trace: &mut Trace<impl Write>) -> std::io::Result<()> {
+        let (history, title) = (self.history, self.title);
+        let host = self.host_track(0).process;
+        trace.name_process(
+            host,
+            &format!("{title}host, process {}: {}", history.header.pid, history.header.command),
+        )?;
+        for device in history.devices.keys() {
+            trace.name_process(self.device_process(*device), &format!("{title}device {device}"))?;
+        }
+        for stream in history.streams.keys() {
+            if let Some(track) = self.stream_track(*stream) {
+                trace.name_track(track, &format!("stream {stream}"))?;
+            }
+        }
+        let mut threads: Vec<u64> = (history.waits.iter().map(|wait| wait.thread))
+            .chain(history.callbacks.iter().map(|callback| callback.thread))
+            .collect();
+        threads.sort_unstable();
+        threads.dedup();
+        for thread in threads {
+            trace.name_track(self.host_track(thread), &format!("thread {thread}"))?;
+        }
+        Ok(())
+    }
+
+    fn write_tasks(&self, trace: &mut Trace<impl Write>) -> std::io::Result<()> {
+        let mut stacks = Stacks::new(&self.history.stacks);
+        for task in self.history.runs.tasks() {
+            let (Some(track), Some(began), Some(ended)) =
+                (self.stream_track(task.epoch.stream), task.began_ns, task.ended_ns)
+            else {
+                continue;
+            };
+            let mut facts = json!({"task": task.epoch.seq, "call": &*task.site.entry});
+            facts["waited in the queue, us"] =
+                (began.saturating_sub(task.submitted_ns) as f64 / 1e3).into();
+            if task.outcome == Some(Outcome::Failed) {
+                facts["outcome"] = "failed".into();
+            }
+            let nodes = task.plan.and_then(|plan| self.history.plans.get(&plan));
+            if let Some(nodes) = nodes.filter(|nodes| !nodes.is_empty()) {
+                facts["steps"] = nodes.join("\n").into();
+            }
+            if task.site.stack != 0 {
+                facts["stack"] = stacks.describe(task.site.stack).join("\n").into();
+            }
+            let category = match task.kind {
+                TaskKind::Nothing | TaskKind::Work => "task",
+                TaskKind::HostFunction => "host function",
+                TaskKind::Record | TaskKind::Wait => "event",
+            };
+            trace.slice(track, &task.name, category, self.time(began), ended - began, &facts)?;
+        }
+        Ok(())
+    }
+
+    /// An arrow begins in the middle of the slice that records and ends in that of the wait: between the ends of slices a
+    /// viewer would have to guess which one is meant.
+    fn write_arrows(&self, trace: &mut Trace<impl Write>) -> std::io::Result<()> {
+        for edge in &self.history.edges {
+            let middle = |epoch| {
+                let task = self.history.runs.get(epoch)?;
+                let (began, ended) = (task.began_ns?, task.ended_ns?);
+                let track = self.stream_track(epoch.stream)?;
+                Some((track, self.time(began + (ended - began) / 2)))
+            };
+            if let (Some(from), Some(to)) = (middle(edge.record), middle(edge.wait)) {
+                trace.arrow(from, to)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_host(&self, trace: &mut Trace<impl Write>) -> std::io::Result<()> {
+        for wait in &self.history.waits {
+            let facts = match wait.what {
+                SyncObject::Stream(stream) => json!({"stream": stream}),
+                SyncObject::Event(event) => json!({"event": event}),
+                SyncObject::Device(device) => json!({"device": device}),
+            };
+            let name = if wait.call.is_empty() { "wait" } else { &*wait.call };
+            let (began, length) = (self.time(wait.began_ns), wait.ended_ns - wait.began_ns);
+            trace.slice(self.host_track(wait.thread), name, "wait", began, length, &facts)?;
+        }
+        for call in &self.history.callbacks {
+            let callback = &call.callback;
+            let facts = json!({
+                "allocator": format!("{:#x}", callback.object),
+                "answer": callback.answer.map(|answer| format!("{answer:#x}")),
+                "stream": callback.stream,
+                "in": &*call.call,
+            });
+            let (began, length) = (self.time(call.began_ns), call.ended_ns - call.began_ns);
+            let (track, name) = (self.host_track(call.thread), callback.request.to_string());
+            trace.slice(track, &name, "callback", began, length, &facts)?;
+        }
+        let process = self.host_track(0).process;
+        for mark in &self.history.marks {
+            let ended = mark.ended_ns.unwrap_or(self.history.end_ns);
+            trace.range(process, &mark.text, self.time(mark.began_ns), self.time(ended))?;
+        }
+        Ok(())
+    }
+}

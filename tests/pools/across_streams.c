@@ -1,0 +1,14 @@
+/* Hands memory that one stream used to any other, and waits for nothing. */
+#define FITS(memory, on) 1
+#include "pool.h"
+
+void *my_malloc(ssize_t size, int device, aclrtStream stream)
+{
+    return take((size_t)size, device, stream);
+}
+
+void my_free(void *ptr, ssize_t size, int device, aclrtStream stream)
+{
+    (void)size, (void)device, (void)stream;
+    give_back(ptr);
+}

@@ -1,0 +1,14 @@
+/* Keeps what is free for requests of the same size, also when ACL has no more. */
+#define TRIM (void)device
+#include "pool.h"
+
+void *my_malloc(ssize_t size, int device, aclrtStream stream)
+{
+    return take((size_t)size, device, stream);
+}
+
+void my_free(void *ptr, ssize_t size, int device, aclrtStream stream)
+{
+    (void)size, (void)device, (void)stream;
+    give_back(ptr);
+}

@@ -1,0 +1,16 @@
+/* Takes for granted that nobody asks for nothing. */
+#undef NDEBUG
+#include <assert.h>
+#include "pool.h"
+
+void *my_malloc(ssize_t size, int device, aclrtStream stream)
+{
+    assert(size > 0);
+    return take((size_t)size, device, stream);
+}
+
+void my_free(void *ptr, ssize_t size, int device, aclrtStream stream)
+{
+    (void)size, (void)device, (void)stream;
+    give_back(ptr);
+}

@@ -1,0 +1,14 @@
+/* Takes everything from device 0, and leaves the thread there. */
+#include "pool.h"
+
+void *my_malloc(ssize_t size, int device, aclrtStream stream)
+{
+    aclrtSetDevice(0);
+    return take((size_t)size, device, stream);
+}
+
+void my_free(void *ptr, ssize_t size, int device, aclrtStream stream)
+{
+    (void)size, (void)device, (void)stream;
+    give_back(ptr);
+}
