@@ -43,9 +43,24 @@ pub struct Freed {
     pub site: Site,
     /// The thread that did.
     pub thread: u64,
+    /// When.
+    pub time_ns: u64,
 }
 
 impl Block {
+    /// What it is, for a line of facts.
+    pub fn describe(&self) -> String {
+        let mut text = format!("{:#x}+{} of {}", self.address, self.bytes, self.kind);
+        text += &format!(", for: {}", self.purpose.name());
+        if !self.owner.operator.is_empty() {
+            text += &format!(" of {}", self.owner.operator);
+        }
+        if let Some(graph) = self.owner.graph {
+            text += &format!(", graph {graph}");
+        }
+        text
+    }
+
     /// One past its last byte.
     pub fn end(&self) -> usize {
         self.address.saturating_add(self.bytes as usize)
@@ -115,7 +130,8 @@ impl Blocks {
     pub fn freed(&self, start: usize, end: usize) -> Option<Freed> {
         let retired = self.retired(start, end).next()?;
         let Block { address, bytes, .. } = *retired.block;
-        Some(Freed { address, bytes, site: retired.site.clone(), thread: retired.thread })
+        let Retired { ref site, thread, time_ns, .. } = **retired;
+        Some(Freed { address, bytes, site: site.clone(), thread, time_ns })
     }
 
     fn forget_retired(&mut self, start: usize, end: usize) {

@@ -1,6 +1,8 @@
 //! What rules find.
 
-use cairn_record::Site;
+use crate::blocks::{Block, Retired};
+use crate::moment::Task;
+use cairn_record::{Entry, Site, StreamIndex};
 use std::collections::HashMap;
 
 /// How bad it is.
@@ -29,6 +31,69 @@ pub struct Place {
     pub text: String,
     /// The call.
     pub site: Site,
+    /// Where a drawing of the finding has it, if its time is known.
+    pub mark: Option<Mark>,
+}
+
+/// Where a drawing has a place: on the lane of a stream, or else of the thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The stream.
+    pub stream: Option<StreamIndex>,
+    /// The task in it.
+    pub seq: Option<u64>,
+    /// When: of a task, when it was submitted.
+    pub time_ns: u64,
+    /// A few words.
+    pub label: String,
+}
+
+impl Place {
+    /// Of a call whose time is not known.
+    pub fn unplaced(site: Site, text: String) -> Place {
+        Place { text, site, mark: None }
+    }
+
+    /// Of a call.
+    pub fn of_site(site: &Site, time_ns: u64, text: String) -> Place {
+        let mark = Mark { stream: None, seq: None, time_ns, label: site.entry.to_string() };
+        Place { text, site: site.clone(), mark: Some(mark) }
+    }
+
+    /// Of the call that is recorded now.
+    pub fn of_call(entry: &Entry<'static>, text: String) -> Place {
+        Place::of_site(&entry.site, entry.time_ns, text)
+    }
+
+    /// Of a task.
+    pub fn of_task(task: &Task, text: String) -> Place {
+        let (stream, seq) = (Some(task.epoch.stream), Some(task.epoch.seq));
+        let mark = Mark { stream, seq, time_ns: task.time_ns, label: task.name.to_string() };
+        Place { text, site: task.site.clone(), mark: Some(mark) }
+    }
+
+    /// Of the call that took a block.
+    pub fn of_block(block: &Block, text: String) -> Place {
+        Place::of_site(&block.site, block.time_ns, text)
+    }
+
+    /// Of the call that gave a block back.
+    pub fn of_free(retired: &Retired) -> Place {
+        let text = format!("thread {}: {} is freed", retired.thread, retired.block.describe());
+        Place::of_site(&retired.site, retired.time_ns, text)
+    }
+
+    /// The same on the lane of a stream.
+    pub fn on_stream(mut self, stream: StreamIndex) -> Place {
+        self.mark.iter_mut().for_each(|mark| mark.stream = Some(stream));
+        self
+    }
+
+    /// The same with these words in drawings.
+    pub fn labelled(mut self, label: String) -> Place {
+        self.mark.iter_mut().for_each(|mark| mark.label.clone_from(&label));
+        self
+    }
 }
 
 /// What else is to be known, in a line.

@@ -69,10 +69,9 @@ impl Interpreter {
         // SAFETY: the interpreter's own functions, with the signatures that all its versions have.
         let (version, thread_state) = unsafe {
             let version: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(version);
-            (
-                CStr::from_ptr(version()).to_string_lossy().into_owned(),
-                std::mem::transmute(thread_state),
-            )
+            let thread_state: unsafe extern "C" fn() -> *mut c_void =
+                std::mem::transmute(thread_state);
+            (CStr::from_ptr(version()).to_string_lossy().into_owned(), thread_state)
         };
         let layout = layout::of_version(&version)?;
         let types = [c"PyCode_Type", c"PyUnicode_Type", c"PyBytes_Type"];

@@ -20,7 +20,7 @@ impl Pages {
     /// The word at an address that is a multiple of 8.
     pub fn word(&mut self, address: usize) -> Option<usize> {
         let (page, offset) = (address & !(PAGE - 1), address % PAGE);
-        if address % 8 != 0 {
+        if !address.is_multiple_of(8) {
             return None;
         }
         let index = match self.pages.iter().position(|(first, _)| *first == page) {
@@ -43,7 +43,7 @@ impl Pages {
     /// The number of four bytes at an address.
     pub fn half_word(&mut self, address: usize) -> Option<u32> {
         let word = self.word(address & !7)?;
-        Some(if address % 8 == 0 { word as u32 } else { (word >> 32) as u32 })
+        Some(if address.is_multiple_of(8) { word as u32 } else { (word >> 32) as u32 })
     }
 }
 

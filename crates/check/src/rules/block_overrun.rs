@@ -1,7 +1,7 @@
 //! `block-overrun`: a task that begins in a block of a user's allocator, or of a pool, goes on beyond its end, into bytes that
 //! are somebody else's.
 
-use super::{Rule, Tool, describe_block, place_of};
+use super::{Rule, Tool, place_of};
 use crate::finding::{Fact, Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
@@ -22,7 +22,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
                     .into(),
             ];
             facts.extend(blocks.at(block.end()).map(|next| Fact {
-                text: format!("the next block is {}", describe_block(next)),
+                text: format!("the next block is {}", next.describe()),
                 site: Some(next.site.clone()),
             }));
             findings.add("", Finding {
@@ -31,7 +31,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
                 title: format!("{} goes on beyond the end of a block", touch.task.name),
                 clauses: &[],
                 places: vec![
-                    Place { text: format!("the block {} is taken", describe_block(block)), site: block.site.clone() },
+                    Place::of_block(block, format!("the block {} is taken", block.describe())),
                     place_of(touch),
                 ],
                 facts,

@@ -1,7 +1,7 @@
 //! `freed-on-another-stream`: a block of a memory pool is freed on a stream while a task of another one, which nothing orders before
 //! that free, may still touch it.
 
-use super::{Rule, Tool, describe_block, place_of};
+use super::{Rule, Tool, place_of};
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::moment::{Moment, Touch};
 use crate::state::State;
@@ -38,10 +38,11 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         clauses: &[],
         places: vec![
             place_of(&touch),
-            Place {
-                text: format!("thread {}: {} is freed on stream {on}", entry.thread, describe_block(block)),
-                site: entry.site.clone(),
-            },
+            Place::of_call(
+                entry,
+                format!("thread {}: {} is freed on stream {on}", entry.thread, block.describe()),
+            )
+            .on_stream(on),
         ],
         facts: vec![
             format!("missing: an order of stream {on} after task {} of stream {other}", touch.task.epoch.seq).into(),

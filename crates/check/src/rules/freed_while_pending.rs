@@ -2,7 +2,7 @@
 //! allocator it breaks the contract (`pool-freed-while-pending`). Elsewhere it is a note: torch_npu frees what its queued
 //! kernels still use, and `aclrtFree` of this library keeps such memory intact.
 
-use super::{Rule, Tool, describe_block, place_of};
+use super::{Rule, Tool, place_of};
 use crate::blocks::Block;
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::moment::{Moment, Touch};
@@ -67,15 +67,10 @@ fn report(
     findings: &mut Findings,
 ) {
     let stream = touch.task.epoch.stream;
-    let freed = Place {
-        text: format!(
-            "thread {}: {} frees {}",
-            entry.thread,
-            entry.site.entry,
-            describe_block(block)
-        ),
-        site: entry.site.clone(),
-    };
+    let freed = Place::of_call(
+        entry,
+        format!("thread {}: {} frees {}", entry.thread, entry.site.entry, block.describe()),
+    );
     findings.add(
         "",
         Finding {

@@ -21,10 +21,10 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             severity: Severity::Error,
             title: format!("the program itself {verb} device memory at {address:#x}"),
             clauses: &[],
-            places: vec![Place {
-                text: format!("thread {}: {verb} {address:#x}", entry.thread),
-                site: entry.site.clone(),
-            }],
+            places: vec![Place::of_call(
+                entry,
+                format!("thread {}: {verb} {address:#x}", entry.thread),
+            )],
             facts: block_fact(state, address).into_iter().collect(),
             help: "copy with aclrtMemcpy; only tasks may touch device memory".into(),
             count: 1,

@@ -35,8 +35,8 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         title: format!("the allocator {object:#x} is registered on stream {stream}, which has executed before"),
         clauses,
         places: vec![
-            Place { text: format!("stream {stream} executes"), site: executed.clone() },
-            Place { text: format!("thread {}: the allocator is registered", entry.thread), site: entry.site.clone() },
+            Place::unplaced(executed.clone(), format!("stream {stream} executes")),
+            Place::of_call(entry, format!("thread {}: the allocator is registered", entry.thread)),
         ],
         facts: vec![fact.into()],
         help: format!("register the allocator before {first}"),

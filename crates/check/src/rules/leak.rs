@@ -91,10 +91,10 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
                 severity: Severity::Error,
                 title: format!("never given back: {what}, {} in all{bytes}", group.count),
                 clauses,
-                places: vec![Place {
-                    text: format!("thread {thread}: made in {entry}"),
-                    site: Site { entry: entry.into(), thread, stack },
-                }],
+                places: vec![Place::unplaced(
+                    Site { entry: entry.clone().into(), thread, stack },
+                    format!("thread {thread}: made in {entry}"),
+                )],
                 facts: Vec::new(),
                 help: "free or destroy it before the program ends".into(),
                 count: group.count,

@@ -17,7 +17,6 @@ mod use_after_free;
 mod wrong_block;
 mod wrong_free;
 
-use crate::blocks::Block;
 use crate::finding::{Fact, Findings, Place};
 use crate::moment::{Moment, Touch};
 use crate::state::State;
@@ -90,12 +89,15 @@ pub const ALL: [Rule; 17] = [
 
 /// What an access does, as a verb with its bytes.
 fn describe_access(mode: Mode, start: usize, end: usize) -> String {
-    let verb = match mode {
+    format!("{} {start:#x}+{}", verb(mode), end - start)
+}
+
+fn verb(mode: Mode) -> &'static str {
+    match mode {
         Mode::Read => "reads",
         Mode::Write => "writes",
         Mode::ReadWrite => "reads and writes",
-    };
-    format!("{verb} {start:#x}+{}", end - start)
+    }
 }
 
 /// The place of a task's access.
@@ -112,20 +114,7 @@ fn place_of(touch: &Touch) -> Place {
         "stream {}, task {}: {}{step} {access}",
         task.epoch.stream, task.epoch.seq, task.name
     );
-    Place { text, site: task.site.clone() }
-}
-
-/// What a block is, for a line of facts.
-fn describe_block(block: &Block) -> String {
-    let mut text = format!("{:#x}+{} of {}", block.address, block.bytes, block.kind);
-    text += &format!(", for: {}", block.purpose.name());
-    if !block.owner.operator.is_empty() {
-        text += &format!(" of {}", block.owner.operator);
-    }
-    if let Some(graph) = block.owner.graph {
-        text += &format!(", graph {graph}");
-    }
-    text
+    Place::of_task(task, text).labelled(format!("{} {}", task.name, verb(touch.access.mode)))
 }
 
 /// The innermost block at an address, and who allocated it.
@@ -137,6 +126,6 @@ fn block_fact(state: &State, address: usize) -> Option<Fact> {
         true => String::new(),
         false => format!(", allocated in {}", block.site.entry),
     };
-    let text = format!("the bytes lie in the block {}{site}", describe_block(block));
+    let text = format!("the bytes lie in the block {}{site}", block.describe());
     Some(Fact { text, site: Some(block.site.clone()) })
 }

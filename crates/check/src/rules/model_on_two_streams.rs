@@ -25,11 +25,8 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         title: format!("{label} runs on streams {} and {stream} at the same time", epoch.stream),
         clauses: &[],
         places: vec![
-            Place {
-                text: format!("stream {}, task {}: the model runs", epoch.stream, epoch.seq),
-                site: last.site.clone(),
-            },
-            Place { text: format!("stream {stream}: the model runs"), site: entry.site.clone() },
+            Place::of_task(last, format!("stream {}, task {}: the model runs", epoch.stream, epoch.seq)),
+            Place::of_call(entry, format!("stream {stream}: the model runs")).on_stream(*stream),
         ],
         facts: vec![format!("missing: an order of stream {stream} after the run on stream {}", epoch.stream).into()],
         help: format!("synchronize stream {} first, let stream {stream} wait for an event, or load the model a second time", epoch.stream),

@@ -101,7 +101,7 @@ fn check_host(
             severity: Severity::Error,
             title: format!("the host touches bytes that a task of stream {from} may still be using"),
             clauses: clauses(state, &earlier, None),
-            places: vec![place_of(&earlier), Place { text, site: entry.site.clone() }],
+            places: vec![place_of(&earlier), Place::of_call(entry, text)],
             facts,
             help: format!("call aclrtSynchronizeStream on stream {from} before {name}, or use {name}'s asynchronous form on stream {from}"),
             count: 1,

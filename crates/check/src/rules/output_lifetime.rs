@@ -1,7 +1,7 @@
 //! `output-lifetime`: an output that the engine made is used after what it comes from is gone. An output of a user's allocator
 //! ends with the memory of that allocator; one of the built-in allocator ends with its graph.
 
-use super::{Rule, Tool, describe_access, describe_block, place_of};
+use super::{Rule, Tool, describe_access, place_of};
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
@@ -27,7 +27,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
                     if unloaded_output(state, start).is_some() {
                         let access = describe_access(access.mode, start, end);
                         let text = format!("thread {}: {name} {access}", entry.thread);
-                        let place = Place { text, site: entry.site.clone() };
+                        let place = Place::of_call(entry, text);
                         touched_late(state, entry, start, place, findings);
                     }
                 }
@@ -63,7 +63,7 @@ fn touched_late(
                 .into(),
             clauses: &["GE-RUN-5"],
             places: vec![unload, place],
-            facts: vec![format!("the output is {}", describe_block(block)).into()],
+            facts: vec![format!("the output is {}", block.describe()).into()],
             help: "copy the output, or release it, before the graph is unloaded".into(),
             count: 1,
             time_ns: entry.time_ns,
@@ -88,8 +88,8 @@ fn pool_freed(state: &State, entry: &Entry<'static>, address: usize, findings: &
         title: format!("the memory of a user's allocator is freed while {what} in it is out"),
         clauses: if is_output { &["GE-RUN-4", "GE-UNREG-3"] } else { &["GE-UNREG-3"] },
         places: vec![
-            Place { text: format!("the block {} is taken", describe_block(block)), site: block.site.clone() },
-            Place { text: format!("thread {}: {} frees the memory around it", entry.thread, entry.site.entry), site: entry.site.clone() },
+            Place::of_block(block, format!("the block {} is taken", block.describe())),
+            Place::of_call(entry, format!("thread {}: {} frees the memory around it", entry.thread, entry.site.entry)),
         ],
         facts: Vec::new(),
         help: "release every output and unload every graph before the allocator gives its memory back".into(),
@@ -107,9 +107,9 @@ fn released_late(state: &State, entry: &Entry<'static>, address: usize, findings
         clauses: &["GE-RUN-5"],
         places: vec![
             unload,
-            Place { text: format!("thread {}: the output is released", entry.thread), site: entry.site.clone() },
+            Place::of_call(entry, format!("thread {}: the output is released", entry.thread)),
         ],
-        facts: vec![format!("the output is {}", describe_block(block)).into()],
+        facts: vec![format!("the output is {}", block.describe()).into()],
         help: "release the output before the graph is unloaded (the session destroyed, GEFinalize)".into(),
         count: 1,
         time_ns: entry.time_ns,
@@ -120,7 +120,7 @@ fn released_late(state: &State, entry: &Entry<'static>, address: usize, findings
 fn unloaded_output(state: &State, address: usize) -> Option<(&crate::blocks::Block, Place)> {
     let block = state.pool_blocks.at(address).filter(|block| block.purpose == Purpose::Output)?;
     let graph = state.graphs.get(&block.owner.loaded?)?;
-    let (site, _) = graph.unloaded.as_ref()?;
+    let (site, time_ns) = graph.unloaded.as_ref()?;
     let text = format!("{} is unloaded", graph.label);
-    Some((block, Place { text, site: site.clone() }))
+    Some((block, Place::of_site(site, *time_ns, text)))
 }

@@ -1,6 +1,6 @@
 //! `overlapping-blocks`: a user's allocator hands out bytes that are out already.
 
-use super::{Rule, Tool, describe_block};
+use super::{Rule, Tool};
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
@@ -29,8 +29,8 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         title: format!("the allocator {:#x} hands out {address:#x}, which is out already", callback.object),
         clauses: &["GE-REG-7"],
         places: vec![
-            Place { text: format!("the block {} is taken", describe_block(block)), site: block.site.clone() },
-            Place { text: format!("thread {}: the block {handle:#x} is said to be at {address:#x}", entry.thread), site: entry.site.clone() },
+            Place::of_block(block, format!("the block {} is taken", block.describe())),
+            Place::of_call(entry, format!("thread {}: the block {handle:#x} is said to be at {address:#x}", entry.thread)),
         ],
         facts: Vec::new(),
         help: "hand bytes out again only after the engine has called free for the block that has them".into(),

@@ -19,12 +19,12 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             .find(|last| !state.is_ordered(submission, last.epoch));
         let Some(last) = unordered else { continue };
         let from = last.epoch.stream;
-        let place = |task: &crate::moment::Task| Place {
-            text: format!(
+        let place = |task: &crate::moment::Task| {
+            let text = format!(
                 "stream {}, task {}: {} uses blocks of the allocator",
                 task.epoch.stream, task.epoch.seq, task.name
-            ),
-            site: task.site.clone(),
+            );
+            Place::of_task(task, text)
         };
         findings.add("", Finding {
             rule: RULE.id,

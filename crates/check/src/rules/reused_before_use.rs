@@ -1,7 +1,7 @@
 //! `reused-before-use`: a task was prepared with memory that was freed and handed to another owner before the task was submitted. That
 //! memory is freed in between is no finding: torch_npu does it, and its memory stays as it is until somebody else gets it.
 
-use super::{Rule, Tool, describe_block, place_of};
+use super::{Rule, Tool, place_of};
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
@@ -20,14 +20,12 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         let Some(owner) = owner.filter(|block| block.time_ns > preparation.time_ns) else {
             continue;
         };
-        let freed = owner.freed_before.as_ref().map(|freed| Place {
-            text: format!("thread {}: {:#x}+{} is freed", freed.thread, freed.address, freed.bytes),
-            site: freed.site.clone(),
+        let freed = owner.freed_before.as_ref().map(|freed| {
+            let text =
+                format!("thread {}: {:#x}+{} is freed", freed.thread, freed.address, freed.bytes);
+            Place::of_site(&freed.site, freed.time_ns, text)
         });
-        let taken = Place {
-            text: format!("{} is allocated", describe_block(owner)),
-            site: owner.site.clone(),
-        };
+        let taken = Place::of_block(owner, format!("{} is allocated", owner.describe()));
         findings.add("", Finding {
             rule: RULE.id,
             severity: Severity::Error,

@@ -1,7 +1,7 @@
 //! `use-after-free`: a task touches memory that the program has freed, or an allocator of the user hands it out. A task that another
 //! thread submits may have been prepared before the free (torch_npu has such a queue), so only the thread that freed counts.
 
-use super::{Rule, Tool, describe_block, place_of};
+use super::{Rule, Tool, place_of};
 use crate::blocks::{Block, Blocks, Retired};
 use crate::finding::{Fact, Finding, Findings, Place, Severity};
 use crate::moment::Moment;
@@ -49,7 +49,7 @@ fn check_host(
     if let Some(retired) = freed(state, entry.thread, start, end) {
         let access = super::describe_access(access.mode, start, end);
         let text = format!("thread {}: {name} {access}", entry.thread);
-        report(entry, &retired, Place { text, site: entry.site.clone() }, findings);
+        report(entry, &retired, Place::of_call(entry, text), findings);
     }
 }
 
@@ -72,7 +72,7 @@ fn check_block(
         "thread {}: the allocator {:#x} says that its block {block:#x} is at {address:#x}",
         entry.thread, callback.object
     );
-    let mut finding = finding(entry, retired, Place { text, site: entry.site.clone() });
+    let mut finding = finding(entry, retired, Place::of_call(entry, text));
     finding.title = "an allocator hands out memory that was freed".into();
     finding.clauses = &["GE-UNREG-3"];
     finding.help = "unregister the allocator before its memory is freed".into();
@@ -103,10 +103,7 @@ fn report(entry: &Entry<'static>, retired: &Retired, place: Place, findings: &mu
 }
 
 fn finding(entry: &Entry<'static>, retired: &Retired, place: Place) -> Finding {
-    let freed = Place {
-        text: format!("thread {}: {} is freed", retired.thread, describe_block(&retired.block)),
-        site: retired.site.clone(),
-    };
+    let freed = Place::of_free(retired);
     Finding {
         rule: RULE.id,
         severity: Severity::Error,

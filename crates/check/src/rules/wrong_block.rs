@@ -34,10 +34,10 @@ fn check(_: &State, moment: &Moment<'_>, findings: &mut Findings) {
             severity,
             title: title.clone(),
             clauses: &["GE-REG-7"],
-            places: vec![Place {
-                text: format!("thread {}: the block {block:#x}", entry.thread),
-                site: entry.site.clone(),
-            }],
+            places: vec![Place::of_call(
+                entry,
+                format!("thread {}: the block {block:#x}", entry.thread),
+            )],
             facts: vec![fact.into()],
             help: help.into(),
             count: 1,

@@ -1,6 +1,6 @@
 //! `wrong-free`: the program frees memory twice, or what is no memory of this kind. The call fails here.
 
-use super::{Rule, Tool, describe_block};
+use super::{Rule, Tool};
 use crate::finding::{Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
@@ -17,13 +17,10 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         .into_iter()
         .flat_map(|blocks| blocks.retired(*address, address.saturating_add(1)));
     if let Some(retired) = before.find(|retired| retired.block.address == *address) {
-        places.push(Place {
-            text: format!("thread {}: {} is freed", retired.thread, describe_block(&retired.block)),
-            site: retired.site.clone(),
-        });
+        places.push(Place::of_free(retired));
     }
     let text = format!("thread {}: {} of {address:#x}", entry.thread, entry.site.entry);
-    places.push(Place { text, site: entry.site.clone() });
+    places.push(Place::of_call(entry, text));
     let what = if places.len() > 1 {
         "memory is freed twice"
     } else {

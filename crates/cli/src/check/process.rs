@@ -104,8 +104,8 @@ impl<'a> ProcessCheck<'a> {
 
     /// Not suppressed; and where entries are missing, not about order: what ordered the work may be among them.
     fn is_reported(&self, finding: &Finding) -> bool {
-        !self.rules.suppressions.matches(finding)
-            && !(self.is_damaged && ABOUT_ORDER.contains(&finding.rule))
+        let is_doubtful = self.is_damaged && ABOUT_ORDER.contains(&finding.rule);
+        !is_doubtful && !self.rules.suppressions.matches(finding)
     }
 
     /// The process has ended, or the record has. The text is what was not in [`ProcessCheck::new_findings`].

@@ -57,7 +57,7 @@ impl Runs {
         let key = (*stream, *seq);
         let bytes = accesses.iter().map(|access| {
             let (start, end) = access.bounds();
-            end.saturating_sub(start) as u64
+            end.saturating_sub(start)
         });
         self.last.insert(*stream, *seq);
         self.index.insert(key, self.tasks.len());

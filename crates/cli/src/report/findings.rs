@@ -19,6 +19,18 @@ pub fn of<S: Source>(reader: Reader<S>, history: &History) -> Value {
         let places = list["places"].as_array_mut().into_iter().flatten();
         for (place, value) in finding.places.iter().zip(places) {
             value["stack"] = json!(place.site.stack);
+            if let Some(mark) = &place.mark {
+                value["mark"] = json!({
+                    "stream": mark.stream,
+                    "seq": mark.seq,
+                    "time": mark.time_ns.saturating_sub(history.header.start_ns),
+                    "label": mark.label,
+                });
+            }
+        }
+        let facts = list["facts"].as_array_mut().into_iter().flatten();
+        for (fact, value) in finding.facts.iter().zip(facts) {
+            value["stack"] = json!(fact.site.as_ref().map_or(0, |site| site.stack));
         }
         list["time"] = json!(finding.time_ns.saturating_sub(history.header.start_ns));
     }

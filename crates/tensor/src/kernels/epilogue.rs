@@ -544,7 +544,7 @@ mod tests {
                     let is_inside = at >= start && place / width < rows && place % width < length;
                     let x = before[at];
                     let sum = x + copies[0][at / inner % count];
-                    let want = (sum.max(0.0) * copies[1][at] - x).min(40.0).max(3.0);
+                    let want = (sum.max(0.0) * copies[1][at] - x).clamp(3.0, 40.0);
                     assert_eq!(out[at], if is_inside { want } else { x }, "{at} of {length}");
                 }
             }

@@ -11,14 +11,16 @@ function findingCard(finding, index) {
     element("h3", {}, element("code", {}, `${finding.severity}[${finding.rule}] `), finding.title + clauses));
   const drawing = drawLanes(finding);
   if (drawing) card.append(drawing);
+  const withStack = (box, number) => {
+    const lines = record.stacks[number] ?? [];
+    if (lines.length) box.append(element("pre", {}, lines.map(text).join("\n")));
+    return box;
+  };
   const places = element("ol", {});
   for (const place of finding.places) {
-    const item = element("li", {}, place.text, element("span", { class: "soft" }, place.call ? ` in ${place.call}, thread ${place.thread}` : ""));
-    const stack = stackLines(place.stack, 12);
-    if (stack) item.append(element("pre", {}, (record.stacks[place.stack] ?? []).map(text).join("\n")));
-    places.append(item);
+    places.append(withStack(element("li", {}, place.text, element("span", { class: "soft" }, place.call ? ` in ${place.call}, thread ${place.thread}` : "")), place.stack));
   }
-  card.append(places, ...finding.facts.map(fact => element("p", { class: "soft" }, fact)), element("p", {}, `→ ${finding.help}`));
+  card.append(places, ...finding.facts.map(fact => withStack(element("p", { class: "soft" }, fact.text), fact.stack)), element("p", {}, `→ ${finding.help}`));
   if (finding.count > 1) card.append(element("p", { class: "soft" }, `${formatCount(finding.count)} of this kind; the first is shown.`));
   card.append(element("button", { onclick: () => { timeWindow.goTo(finding.time); document.getElementById("memory").scrollIntoView({ block: "center" }); } }, "show when it happened"));
   return card;
@@ -33,12 +35,12 @@ function taskAt(stream, seq) {
 
 /** Lanes of the streams and threads of a finding, in the order in which work was submitted. */
 function drawLanes(finding) {
-  const places = finding.places.filter(place => place.stream !== undefined && (place.stream !== null || place.thread));
+  const places = finding.places.map((place, index) => ({ ...place.mark, thread: place.thread, number: index + 1 })).filter(place => place.time !== undefined);
   if (places.length < 2) return null;
   const laneOf = place => place.stream !== null ? `stream ${place.stream}` : `thread ${place.thread}`;
   const lanes = [...new Set(places.map(laneOf))];
-  const marks = places.map((place, number) => ({ lane: laneOf(place), time: place.time, label: place.short, number: number + 1 }));
-  for (const place of places.filter(place => place.stream !== null)) {
+  const marks = places.map(place => ({ lane: laneOf(place), time: place.time, label: place.label, number: place.number }));
+  for (const place of places.filter(place => place.seq !== null)) {
     const at = taskAt(place.stream, place.seq);
     if (at < 0) continue;
     for (const near of [at - 2, at - 1, at + 1, at + 2]) {
