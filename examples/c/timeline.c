@@ -36,6 +36,15 @@ static void open_device(int32_t id, Device *device) {
     device->scratch = scratch;
 }
 
+static void close_device(int32_t id, Device *device) {
+    MUST(aclrtSetDevice(id));
+    MUST(aclrtDestroyStream(device->in));
+    MUST(aclrtDestroyStream(device->out));
+    MUST(aclrtFree(device->data));
+    MUST(aclrtFree(device->scratch));
+    MUST(aclrtResetDevice(id));
+}
+
 static void count_piece(void *counter) { ++*(int *)counter; }
 
 int main(void) {
@@ -93,10 +102,15 @@ int main(void) {
     printf("%d pieces of %d MiB went host > device 0 > device 1 > host in %.2f ms, all bytes right.\n",
            finished, PIECE >> 20, ms);
 
-    MUST(aclrtResetDevice(1));
-    MUST(aclrtSetDevice(0));
-    MUST(aclrtResetDeviceForce(0));
+    MUST(aclrtDestroyEvent(start));
+    MUST(aclrtDestroyEvent(end));
+    for (int i = 0; i < PIECES; ++i) {
+        MUST(aclrtDestroyEvent(arrived[i]));
+        MUST(aclrtDestroyEvent(forwarded[i]));
+    }
     MUST(aclrtFreeHost(memory));
+    close_device(1, &second);
+    close_device(0, &first);
     MUST(aclFinalize());
     return 0;
 }

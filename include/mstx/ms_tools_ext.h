@@ -76,7 +76,7 @@ typedef enum mstxMemRegionRefType {
 /** A region. */
 typedef struct mstxMemRegionRef_t {
     mstxMemRegionRefType refType;
-    union {
+    __extension__ union {
         const void *pointer;
         mstxMemRegionHandle_t handle;
     };

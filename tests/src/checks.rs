@@ -90,7 +90,7 @@ fn check(toolkit: &Toolkit, source: &Path, right: bool) -> Result<String> {
     command.arg("--").arg(&program);
     command.env(models::VARIABLE, models::folder(&toolkit.scratch)?);
     let output = run(&mut command, &report, limit())?.expect(0)?;
-    Ok(without_numbers(&output))
+    Ok(without_numbers(&without_foreign_frames(&output)))
 }
 
 /// The compiler with what all programs need.
@@ -133,13 +133,18 @@ fn tools(source: &Path) -> Result<Option<String>> {
     Ok(first.strip_prefix("// tools: ").map(str::to_owned))
 }
 
-/// The lines of a report, addresses and numbers of threads left out; what the program itself prints too, and frames of a stack that
-/// are not the program's.
-pub(crate) fn without_numbers(output: &str) -> String {
+/// Without frames of stacks that are not the program's.
+fn without_foreign_frames(output: &str) -> String {
     let is_foreign_frame = |line: &str| {
         line.starts_with("        ") && !line.contains(".c:") && !line.contains(".cc:")
     };
-    let lines = output.lines().filter(|line| !line.starts_with("aclop") && !is_foreign_frame(line));
+    let lines = output.lines().filter(|line| !is_foreign_frame(line));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// The lines of a report, addresses and numbers of threads left out; what the program itself prints too.
+pub(crate) fn without_numbers(output: &str) -> String {
+    let lines = output.lines().filter(|line| !line.starts_with("aclop"));
     lines.map(|line| without_threads(&without_addresses(line)) + "\n").collect()
 }
 

@@ -22,7 +22,10 @@ use signal_hook::{
     iterator::{Handle, Signals},
 };
 
-use crate::{run, toolkit::Toolkit};
+use crate::{
+    run,
+    toolkit::{KERNEL_HOOK, Toolkit},
+};
 
 /// What the records of one run have in common: their place and the text that tells them from those of other runs.
 pub struct Session {
@@ -129,7 +132,7 @@ impl RecordedRun {
 /// `LD_PRELOAD` as the user has it, with the toolkit's empty library whose name there lets torch_npu say which tensor has which
 /// memory; `None` where it is not there, or its path cannot be in a list.
 fn preloaded() -> Result<Option<OsString>> {
-    let hook = Toolkit::of_current_exe()?.library("libascend_kernel_hook.so");
+    let hook = Toolkit::of_current_exe()?.library(KERNEL_HOOK);
     let is_listable = !hook.to_string_lossy().contains([':', ' ']);
     if !is_listable || !hook.exists() {
         return Ok(None);

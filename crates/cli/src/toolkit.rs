@@ -8,6 +8,9 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+/// The library without contents whose name in `LD_PRELOAD` lets torch_npu say which tensor has which memory.
+pub const KERNEL_HOOK: &str = "libascend_kernel_hook.so";
+
 /// The files that hold code. Every other name in `lib64` is a link to one of them.
 pub const REAL_LIBRARIES: [&str; 2] = ["libascendcl.so", "libge_runner.so"];
 

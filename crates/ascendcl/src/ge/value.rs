@@ -3,6 +3,7 @@
 use super::abi::*;
 use super::door::{borrowed, list, owned, text};
 use super::graph::GraphObject;
+use bytes::Bytes;
 use cairn_graph::ir::{Attr, Attrs, Constant, Desc, Graph};
 use cairn_graph::{Failure, Result};
 use cairn_tensor::{DType, Format};
@@ -77,7 +78,7 @@ pub unsafe fn show_desc(callback: CairnDescCallback, context: *mut c_void, desc:
 unsafe fn tensor(from: &CairnTensor) -> Result<Constant> {
     // SAFETY: as the caller of `attr` vouches.
     unsafe {
-        let bytes = list(from.data.cast::<u8>(), from.bytes).into();
+        let bytes = Bytes::copy_from_slice(list(from.data.cast::<u8>(), from.bytes));
         Ok(Constant { desc: desc(&from.desc)?, bytes })
     }
 }

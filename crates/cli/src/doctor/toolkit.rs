@@ -5,8 +5,11 @@ use std::fs;
 use super::Report;
 use crate::{
     elf::Library,
-    toolkit::{FileId, REAL_LIBRARIES, Toolkit},
+    toolkit::{FileId, KERNEL_HOOK, REAL_LIBRARIES, Toolkit},
 };
+
+/// Libraries of their own, with no state of the runtime: the standalone pool, on any ACL, and one without contents.
+const OWN_LIBRARIES: [&str; 2] = ["libcairn_pool.so", KERNEL_HOOK];
 
 /// Names without which programs or torch_npu do not start.
 const EXPECTED: [&str; 8] = [
@@ -49,8 +52,7 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
                 report.wrong(format!("lib64/{name}: torch_npu takes this for custom operators; it belongs into opp/lib64"));
             }
             Ok(file) if real_ids.contains(&Some(file)) => links += usize::from(is_link),
-            // The standalone pool is a library of its own, on any ACL.
-            Ok(_) if is_real || name == "libcairn_pool.so" => {}
+            Ok(_) if is_real || OWN_LIBRARIES.contains(&name.as_str()) => {}
             Ok(_) if is_link => report.wrong(format!("lib64/{name} leads to a file of another toolkit")),
             Ok(_) => report.wrong(format!(
                 "lib64/{name} is a copy, not a link: a program that loads it and libascendcl.so has two states that \

@@ -45,7 +45,7 @@ function fillLegend() {
   const line = element("span", {}, "— taken from the device");
   document.getElementById("legend").replaceChildren(...[...used].sort((a, b) => a - b).map(button), line);
   const swatch = (colour, name) => element("span", {}, element("i", { class: "swatch", style: `background:${colour}` }), name);
-  document.getElementById("map-legend").replaceChildren(swatch("var(--free)", "free"), swatch("var(--waiting)", "freed, waits for a stream"));
+  document.getElementById("map-legend").replaceChildren(swatch("var(--free)", "free"), swatch("var(--waiting)", "freed, waits for a stream"), swatch("var(--rounding)", `rounding: behind a block, to the next ${GRANULE} B`));
 }
 
 function fillCards() {

@@ -2,6 +2,9 @@
 // waits for a stream, what is rounding, and what is free. Pieces that nobody divided share bars.
 const ROW = 20, GAP = 4;
 
+/** Pools begin blocks at multiples of this: what lies between is nobody's. */
+const GRANULE = 512;
+
 const mapChart = {
   box: document.getElementById("map"),
   rects: [],
@@ -63,7 +66,7 @@ const mapChart = {
       }
       let at = 0;
       const sorted = [...piece.blocks].sort((a, b) => address[a] - address[b] || freed[a] - freed[b]);
-      for (const block of sorted) {
+      sorted.forEach((block, index) => {
         const offset = piece.block >= 0 ? address[block] - address[piece.block] : at;
         at += bytes[block];
         const rect = { x: LEFT + offset * scale, y, w: Math.max(0.7, bytes[block] * scale), h: ROW, block };
@@ -75,7 +78,13 @@ const mapChart = {
           draw.strokeRect(rect.x + 0.25, y + 0.25, rect.w - 0.5, ROW - 0.5);
         }
         this.rects.push(rect);
-      }
+        const end = address[block] + bytes[block], next = sorted[index + 1];
+        const rounded = Math.min(Math.ceil(end / GRANULE) * GRANULE, next === undefined ? Infinity : address[next], address[piece.block] + size);
+        if (piece.block >= 0 && rounded > end) {
+          draw.fillStyle = cssColour("--rounding");
+          draw.fillRect(rect.x + rect.w, y, (rounded - end) * scale, ROW);
+        }
+      });
       if (piece.block >= 0) this.rects.push({ x: LEFT, y, w: Math.min(size, largest) * scale, h: ROW, block: piece.block });
     });
     if (pieces.length > rows) {
