@@ -35,12 +35,28 @@ extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_voi
         }
     }
     let writes = is_store(context);
-    if protected::report_touch(address, writes) {
+    if protected::report_touch(address, writes, has_room()) {
         let verb = if writes { "stores to" } else { "loads from" };
         eprintln!(
             "cairn: the program itself {verb} device memory at {address:#x}: on an NPU that is a fault; copy with aclrtMemcpy (CAIRN_MEMORY=no-host-access)"
         );
     }
+}
+
+/// Bytes that walking a stack takes, at most.
+const WALK_BYTES: usize = 64 << 10;
+
+/// Whether the handler has room to walk the stack: programs in Rust, among others, let handlers run on a short stack of their own.
+fn has_room() -> bool {
+    let mut stack = MaybeUninit::<libc::stack_t>::zeroed();
+    // SAFETY: a local struct, of which zero is a value, is filled in.
+    let stack = unsafe {
+        libc::sigaltstack(std::ptr::null(), stack.as_mut_ptr());
+        stack.assume_init()
+    };
+    let is_on_it = stack.ss_flags & libc::SS_ONSTACK != 0;
+    let here = (&raw const stack) as usize;
+    !is_on_it || here.saturating_sub(stack.ss_sp as usize) >= WALK_BYTES
 }
 
 /// Whether the instruction that faulted stores.

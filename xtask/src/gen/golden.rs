@@ -33,6 +33,10 @@ pub fn sizes(items: &[Item]) -> String {
         };
         let rest = &source[at + START.len()..];
         let name = rest.split('"').next().unwrap_or_default();
+        if name.contains("__bindgen") {
+            // A union without a name: C cannot ask for its size.
+            continue;
+        }
         let size = rest.split("usize").next().and_then(|text| text.rsplit(' ').next());
         writeln!(text, "{name},{}", size.unwrap_or_default()).expect("a string takes any text");
     }

@@ -87,11 +87,13 @@ pub(super) fn watch(spine: &Arc<Spine>) {
 
 /// The program itself touched an address, which faults: if the address is protected, it is emitted, and this returns true. The
 /// door calls it in the handler of the signal. The thread was in code of the program, which holds no lock of the engine, and the
-/// process is about to end: nothing is lost where this allocates.
-pub fn report_touch(address: usize, writes: bool) -> bool {
+/// process is about to end: nothing is lost where this allocates. The stack of calls is taken only if `has_room` says that the
+/// handler's own stack is long enough for that.
+pub fn report_touch(address: usize, writes: bool, has_room: bool) -> bool {
     let Some(spine) = SPINE.get().filter(|_| find(address).is_some()) else { return false };
     if spine.has_listener(Kind::HostFault) {
-        let site = Site { stack: stack::take_at_fault(), ..site::current() };
+        let stack = if has_room { stack::take_at_fault() } else { 0 };
+        let site = Site { stack, ..site::current() };
         let emit = || spine.emit(Kind::HostFault, || Event::HostFault { address, writes });
         site::with_site(site, emit);
     }
