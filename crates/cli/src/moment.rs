@@ -7,7 +7,7 @@ use crate::history::History;
 /// When.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moment {
-    /// When a device had the most memory taken.
+    /// When the blocks of a device had the most bytes. Memory that is divided counts by what is inside of it.
     Peak,
     /// After the last entry.
     End,
@@ -47,10 +47,9 @@ impl Moment {
     }
 }
 
-/// When the blocks that were taken from a device had the most bytes; 0 if it had none.
 fn peak_ns(history: &History, device: Option<u32>) -> u64 {
-    let outer = history.lives.blocks().iter().filter(|b| b.is_outer() && b.device() == device);
-    let mut steps: Vec<(u64, i64)> = outer
+    let inner = history.lives.blocks().iter().filter(|b| !b.is_divided && b.device() == device);
+    let mut steps: Vec<(u64, i64)> = inner
         .flat_map(|block| {
             let freed = block.freed_ns.map(|time_ns| (time_ns, -(block.bytes as i64)));
             [Some((block.made_ns, block.bytes as i64)), freed].into_iter().flatten()
