@@ -1,6 +1,6 @@
 //! What the page shows of a history, as columns and texts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cairn_record::entry::{Outcome, Purpose, SyncObject, TaskKind};
 use rustc_hash::FxHashMap;
@@ -85,9 +85,14 @@ pub fn collect(history: &History) -> PageData {
     PageData { columns, facts }
 }
 
-/// The devices, and the host if it had blocks.
+/// The devices that had blocks or tasks, or all if none had any; and the host if it had blocks.
 fn places(history: &History) -> Vec<Value> {
+    let of_blocks = history.lives.blocks().iter().filter_map(BlockLife::device);
+    let of_tasks =
+        history.runs.tasks().iter().filter_map(|run| history.streams.get(&run.epoch.stream));
+    let used: BTreeSet<u32> = of_blocks.chain(of_tasks.copied()).collect();
     let mut places: Vec<Value> = (history.devices.iter())
+        .filter(|(device, _)| used.is_empty() || used.contains(device))
         .map(|(device, capacity)| {
             json!({"device": device, "name": device_name(Some(*device)), "capacity": capacity})
         })

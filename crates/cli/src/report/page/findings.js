@@ -12,8 +12,8 @@ function findingCard(finding, index) {
   const drawing = drawLanes(finding);
   if (drawing) card.append(drawing);
   const withStack = (box, number) => {
-    const lines = record.stacks[number] ?? [];
-    if (lines.length) box.append(element("pre", {}, lines.map(text).join("\n")));
+    const lines = framesOf(number);
+    if (lines.length) box.append(element("pre", {}, lines.join("\n")));
     return box;
   };
   const places = element("ol", {});
@@ -74,12 +74,17 @@ function drawLanes(finding) {
       fill: "none", stroke: "var(--bad)", "stroke-width": 2, "stroke-dasharray": "6 5", "marker-end": `url(#tip-${findingArrows - 1})` }),
       element("text", { x: (a.x + b.x) / 2 + 14, y: (a.y + b.y) / 2 + 4, fill: "var(--bad)", "font-weight": 600 }, "missing"));
   }
-  for (const mark of marks) {
+  const labels = [];
+  for (const mark of [...numbered, ...marks.filter(mark => !mark.number)]) {
     const { x, y } = where.get(mark), lower = lanes.indexOf(mark.lane) === lanes.length - 1 && lanes.length > 1;
-    const limit = Math.max(6, Math.floor(step / 6.4)), label = mark.label.length > limit && !mark.number ? mark.label.slice(0, limit - 1) + "…" : mark.label;
     svg.append(element("circle", { cx: x, cy: y, r: mark.number ? 8 : 3.5, fill: mark.number ? "var(--bad)" : "var(--soft)" }, element("title", {}, mark.label)));
     if (mark.number) svg.append(element("text", { x, y: y + 4, "text-anchor": "middle", fill: "#fff", "font-size": 10.5, "font-weight": 700 }, String(mark.number)));
-    svg.append(element("text", { x, y: lower ? y + 24 : y - 15, "text-anchor": "middle", fill: mark.number ? "var(--ink)" : "var(--soft)", "font-size": mark.number ? 12 : 10.5 }, label));
+    // A name for which there is no room is shown when one points at it.
+    const half = mark.label.length * (mark.number ? 3.5 : 2.9) + 4, at = lower ? y + 24 : y - 15;
+    const middle = Math.max(left + half - 20, Math.min(x, 826 - half));
+    if (labels.some(other => other.at === at && Math.abs(other.middle - middle) < other.half + half)) continue;
+    labels.push({ at, middle, half });
+    svg.append(element("text", { x: middle, y: at, "text-anchor": "middle", fill: mark.number ? "var(--ink)" : "var(--soft)", "font-size": mark.number ? 12 : 10.5 }, mark.label));
   }
   return svg;
 }

@@ -105,8 +105,14 @@ function showTip(event, ...children) {
 
 const hideTip = () => { tip.hidden = true; };
 
+/** The frames of a stack, without what calls `main`. */
+function framesOf(number) {
+  const lines = (record.stacks[number] ?? []).map(text), main = lines.findIndex(line => /^main\b/.test(line));
+  return main < 0 ? lines : lines.slice(0, main + 1);
+}
+
 function stackLines(number, limit) {
-  const lines = (record.stacks[number] ?? []).map(text);
+  const lines = framesOf(number);
   const shown = lines.slice(0, limit);
   if (shown.length === 0) return null;
   const rest = lines.length - shown.length;

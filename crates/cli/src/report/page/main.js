@@ -18,7 +18,9 @@ function choosePlace(index) {
 }
 
 function fillHeader() {
-  document.getElementById("command").textContent = record.command || `process ${record.pid}`;
+  const heading = document.getElementById("command");
+  heading.textContent = (record.command || `process ${record.pid}`).replace(/^\S*\//, "");
+  heading.title = record.command;
   const end = record.ended_in_order ? "ended in order" : "did not end in order";
   document.getElementById("about").textContent = `process ${record.pid} · ${formatTime(record.end)} · ${formatCount(record.entries)} entries · ${end}`;
   if (record.places.length > 1) {
@@ -41,7 +43,7 @@ function fillLegend() {
       fillLegend();
       timeWindow.redraw();
     },
-  }, element("span", { class: "swatch", style: `background:${purposeColour(number)}` }), record.purposes[number]);
+  }, element("span", { class: "swatch", style: `background:${purposeColour(number)}` }), record.purposes[number] === "tensor or region" ? "tensor or region, in a colour for each operator" : record.purposes[number]);
   const line = element("span", {}, "— taken from the device");
   document.getElementById("legend").replaceChildren(...[...used].sort((a, b) => a - b).map(button), line);
   const swatch = (colour, name) => element("span", {}, element("i", { class: "swatch", style: `background:${colour}` }), name);

@@ -121,26 +121,31 @@ const streamsChart = {
     const stream = column["task.stream"];
     const row = number => this.shown.findIndex(lane => lane.isStream && lane.number === number);
     const rows = new Map(this.shown.filter(lane => lane.isStream).map(lane => [lane.number, row(lane.number)]));
-    let count = 0;
+    const arrows = [];
     draw.save();
     draw.beginPath();
     draw.rect(LEFT, 0, scale.inner, this.box.clientHeight - 18);
     draw.clip();
     draw.strokeStyle = cssColour("--ink");
     draw.fillStyle = cssColour("--ink");
-    draw.globalAlpha = 0.65;
-    for (let edge = 0; edge < from.length && count < 400; edge++) {
+    for (let edge = 0; edge < from.length && arrows.length < 400; edge++) {
       const a = ended[from[edge]], b = Math.max(ended[to[edge]], began[to[edge]]);
       const [rowA, rowB] = [rows.get(stream[from[edge]]), rows.get(stream[to[edge]])];
       if (rowA === undefined || rowB === undefined || rowA === rowB) continue;
       if (!(b >= timeWindow.begin && a <= timeWindow.end) || a === Infinity || b === Infinity) continue;
-      count++;
       const [x1, y1, x2, y2] = [scale.x(a), 6 + rowA * LANE + (rowB > rowA ? LANE - 4 : 2), scale.x(b), 6 + rowB * LANE + (rowB > rowA ? 2 : LANE - 4)];
+      arrows.push([x1, y1, x2, y2]);
+    }
+    // Where there are many, heads would hide what they point at.
+    const isCrowded = arrows.length > 60;
+    draw.globalAlpha = isCrowded ? 0.25 : 0.65;
+    for (const [x1, y1, x2, y2] of arrows) {
       draw.beginPath();
       draw.moveTo(x1, y1);
       draw.bezierCurveTo(x1 + 12, (y1 + y2) / 2, x2 - 12, (y1 + y2) / 2, x2, y2);
       draw.stroke();
-      const side = rowB > rowA ? -1 : 1;
+      if (isCrowded) continue;
+      const side = y2 > y1 ? -1 : 1;
       draw.beginPath();
       draw.moveTo(x2, y2);
       draw.lineTo(x2 - 3, y2 + side * 6);

@@ -18,9 +18,9 @@ function fillTables() {
   const shares = (title, list) => put(title, ["", "bytes", "blocks"], list.map(({ name, bytes, blocks }) => [name, formatBytes(bytes), formatCount(blocks)]));
   for (const place of summary.memory.filter(place => place.peak.bytes > 0)) {
     const name = place.device === null ? "Host memory" : `Device ${place.device}`;
-    shares(`${name} at its peak, by purpose`, place.peak.of.purposes);
-    shares(`${name} at its peak, by graph and operator`, place.peak.of.owners);
-    shares(`${name} at its peak, by call`, place.peak.of.sites);
+    shares(`${name} when most was taken, by purpose`, place.peak.of.purposes);
+    shares(`${name} when most was taken, by graph and operator`, place.peak.of.owners);
+    shares(`${name} when most was taken, by call`, place.peak.of.sites);
     if (place.live_at_end.bytes > 0) shares(`${name}, live at the end`, place.live_at_end.of.sites);
   }
   put("Reserved over live", ["pool", "reserved at most", "in blocks at most", "ratio"], summary.pools.map(pool => [
