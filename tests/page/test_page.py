@@ -60,6 +60,7 @@ def test_everything_is_drawn(browser, race):
     assert "nothing orders them" in text and "order.c:" in text
     drawn = browser.run("return document.querySelector('.finding svg')?.textContent")
     assert drawn and "missing" in drawn and "stream 1" in drawn and "stream 2" in drawn
+    assert browser.run("return document.querySelectorAll('.finding svg path[stroke-dasharray]').length") == 1
 
 
 def test_the_pointer_shows_and_zooms(browser, race):
