@@ -9,9 +9,12 @@ import builds
 import depth
 
 # Settings of the caller's shell must not decide what is tested, but for recording, the place of the data and
-# how much is tested.
+# how much is tested; and those of `cairn check`, under which `cargo xtask deep` runs the tests too.
+KEPT = ["CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA", "CAIRN_TESTS", "CAIRN_ORT_PYTHON"]
+if "CAIRN_RECORD_SESSION" in os.environ:
+    KEPT += ["CAIRN_RECORD", "CAIRN_RECORD_SESSION", "CAIRN_RECORD_STACKS", "CAIRN_RECORD_BACKLOG", "CAIRN_MEMORY"]
 for name in list(os.environ):
-    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA", "CAIRN_TESTS", "CAIRN_ORT_PYTHON"):
+    if name.startswith("CAIRN_") and name not in KEPT:
         del os.environ[name]
 
 sys.dont_write_bytecode = True

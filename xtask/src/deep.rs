@@ -23,13 +23,14 @@ const SCHEDULES: &str = "5000";
 const PROPERTIES: &str = "2000";
 
 /// The steps that need the toolkit.
-const ON_TOOLKIT: [&str; 6] = [
+const ON_TOOLKIT: [&str; 7] = [
     "programs on the toolkit",
     "python on the toolkit",
     "torch on the toolkit",
     "public examples on the toolkit",
     "onnxruntime on the toolkit",
     "pages in a browser",
+    "torch under the checker",
 ];
 
 /// Asks tests for all they have: every type and layout, long stress.
@@ -84,6 +85,15 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
         } else if report.has(ON_TOOLKIT[5]) {
             skipped.push("pages in a browser: there is no chromedriver (`apt-get install chromium chromium-driver`)");
         }
+        report.step(ON_TOOLKIT[6], || {
+            let mut total = Counts::default();
+            for queue in ["0", "1", "2"] {
+                announce(&format!("torch under the checker, TASK_QUEUE_ENABLE={queue}"));
+                let mut tests = test::checked_torch(root, &toolkit)?;
+                total += run_and_count(tests.env("TASK_QUEUE_ENABLE", queue))?;
+            }
+            Ok(total)
+        });
         report.step(ON_TOOLKIT[3], || run_and_count(&mut public_examples(root, &toolkit)?));
     }
     if is_whole {

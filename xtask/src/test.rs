@@ -144,6 +144,27 @@ pub fn torch_tests(root: &Path, toolkit: &Path) -> Result<[Command; 3]> {
     Ok([others, second_half, alone])
 }
 
+/// Torch tests that do on purpose what the checker reports, or are about commands that run programs themselves.
+const UNCHECKED: [&str; 4] = [
+    ALONE,
+    "tests/torch/test_check.py",
+    "tests/torch/test_pictures.py",
+    "tests/torch/test_use_after_free.py",
+];
+
+/// The torch tests under `cairn check`: an error that it finds is one.
+pub fn checked_torch(root: &Path, toolkit: &Path) -> Result<Command> {
+    let python = venv::ensure(root)?;
+    let mut command = Command::new(toolkit.join("bin/cairn"));
+    command.args(["check", "--error-exitcode", "9", "--"]).arg(&python);
+    command.args(["-m", "pytest", "-q", "tests/torch"]);
+    command.args(UNCHECKED.map(|file| format!("--ignore={file}")));
+    command.current_dir(root).env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env("CAIRN_ORT_PYTHON", venv::onnxruntime(root)?);
+    data::set_variable(&mut command, root)?;
+    Ok(command)
+}
+
 /// Runs the commands of [`torch_tests`].
 pub fn torch_counts([mut first, mut second]: [Command; 2], mut alone: Command) -> Result<Counts> {
     let mut total = Counts::default();
