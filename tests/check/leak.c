@@ -1,4 +1,4 @@
-// tools: leak
+// tools: contract,leak
 /* Memory, a stream, an event and the descriptor of an allocator are never given back. */
 #include "program.h"
 

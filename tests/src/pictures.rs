@@ -84,7 +84,19 @@ pub fn commands(toolkit: &Toolkit) -> Result<()> {
         ensure!(text.contains("absent cannot be read"), "{command}: {text}");
         let text = recorded.cairn(&[command, "."])?.expect(1)?;
         ensure!(text.contains(". is not a record"), "{command}: {text}");
+        let text = recorded.cairn(&[command, "run.cairn", "-o", "run.cairn"])?.expect(1)?;
+        ensure!(text.contains("run.cairn is the record itself"), "{command}: {text}");
     }
+    fs::write(recorded.folder.join("cut.cairn"), &recorded.read("run.cairn")?[..4096])?;
+    for command in ["report", "timeline", "snapshot", "flame", "summary"] {
+        let text = recorded.cairn(&[command, "cut.cairn"])?.expect(0)?;
+        ensure!(text.contains("the record has no entries"), "{command}: {text}");
+    }
+    let text =
+        recorded.cairn(&["diff", "run.cairn", "cut.cairn", "--fail-above", "5%"])?.expect(2)?;
+    ensure!(text.contains("what is missing may have been the peak"), "{text}");
+    let text = recorded.cairn(&["check", "cut.cairn"])?.expect(1)?;
+    ensure!(text.contains("nothing was checked"), "{text}");
     let text = recorded.cairn(&["report", "run.cairn", "-o", "absent/page.html"])?.expect(1)?;
     ensure!(text.contains("cannot write absent/page.html"), "{text}");
     Ok(())

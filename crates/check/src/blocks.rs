@@ -3,14 +3,16 @@
 use cairn_record::Site;
 use cairn_record::StreamIndex;
 use cairn_record::entry::{MemoryKind, Owner, Purpose};
+use cairn_record::ranges::cut;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// How many blocks that were freed are remembered, to explain accesses to them.
 const MAX_RETIRED: usize = 1 << 16;
 
 /// A block while it is out, and after.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Block {
     /// Which memory.
     pub kind: MemoryKind,
@@ -119,6 +121,24 @@ impl Blocks {
             self.retired.remove(&oldest.block.address);
         }
         Some(block)
+    }
+
+    /// A part of the memory of blocks was given back, whatever their bounds: what is left of them stays.
+    pub fn remove_part(&mut self, part: Range<usize>, site: &Site, thread: u64, time_ns: u64) {
+        let touched: Vec<Rc<Block>> = self.overlapping(part.start, part.end).cloned().collect();
+        for block in touched {
+            self.live.remove(&block.address);
+            let of = |range: Range<usize>| {
+                let (address, bytes) = (range.start, range.len() as u64);
+                Rc::new(Block { address, bytes, ..(*block).clone() })
+            };
+            let [before, freed, behind] = cut(block.address..block.end(), part.clone());
+            for rest in [before, behind].into_iter().filter(|rest| !rest.is_empty()) {
+                self.live.insert(rest.start, of(rest));
+            }
+            self.live.insert(freed.start, of(freed.clone()));
+            self.remove(freed.start, site.clone(), thread, time_ns);
+        }
     }
 
     /// Takes the live blocks of which `has_ended` is true: they ended without having been given back.

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// How many accesses of a kind an interval remembers; the oldest is forgotten first.
-const MAX_TOUCHES: usize = 8;
+const MAX_TOUCHES: usize = 64;
 
 /// Bytes of the host that an interval takes at most, and each access that it remembers.
 const INTERVAL_BYTES: usize = 256;

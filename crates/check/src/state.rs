@@ -144,6 +144,11 @@ impl State {
             || self.known.covers(epoch)
     }
 
+    /// Whether the program itself has ordered the next task of a stream after an epoch: what the engine orders for it does not count.
+    pub fn is_ordered_by_program(&self, stream: StreamIndex, epoch: Epoch) -> bool {
+        self.program_order.covers(stream, epoch) || self.known.covers(epoch)
+    }
+
     /// The allocators of the user that handed out these bytes for this very stream. Another stream that reads a result is not
     /// served by them.
     pub fn served_objects(
@@ -231,14 +236,15 @@ impl State {
                 });
                 self.allocated(block);
             }
+            Happening::Free { kind: MemoryKind::PoolSegment { .. }, address, bytes, .. } => {
+                let part = *address..address.saturating_add(*bytes as usize);
+                let is_inside = |block: &Block| block.overlaps(part.start, part.end);
+                self.lost_blocks.extend(self.pool_blocks.take(is_inside));
+                self.allocations.remove_part(part, &entry.site, entry.thread, entry.time_ns);
+            }
             Happening::Free { kind, address, .. } => {
                 let blocks = self.level(*kind);
-                let freed =
-                    blocks.remove(*address, entry.site.clone(), entry.thread, entry.time_ns);
-                if let (MemoryKind::PoolSegment { .. }, Some(segment)) = (kind, freed) {
-                    let is_inside = |block: &Block| segment.overlaps(block.address, block.end());
-                    self.lost_blocks.extend(self.pool_blocks.take(is_inside));
-                }
+                blocks.remove(*address, entry.site.clone(), entry.thread, entry.time_ns);
             }
             Happening::Start { stream, seq } => {
                 // The program's own function runs: it knows that what its submit was ordered after is finished.

@@ -1,10 +1,11 @@
 //! The blocks that are live at a moment of the record, and which of them lie in which.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use cairn_record::{
     Name,
     entry::{Change, Entry, Happening, MemoryKind, Owner, Purpose},
+    ranges::cut,
 };
 
 /// A block that is live.
@@ -91,20 +92,16 @@ impl Blocks {
                 let ended = replaced.into_iter().map(|block| (*address, block)).collect();
                 Effect { made: Some((*address, block)), ended }
             }
+            Happening::Free { kind: MemoryKind::PoolSegment { .. }, address, bytes, .. } => {
+                let part = *address..address.saturating_add(*bytes as usize);
+                Effect { made: None, ended: self.end_part(part) }
+            }
             Happening::Free { kind, address, .. } => {
-                let class = Class::of(*kind);
-                let Some(block) = self.live.remove(&(class, *address)) else {
-                    return Effect::default();
-                };
-                let mut ended = Vec::new();
-                if matches!(kind, MemoryKind::PoolSegment { .. }) {
-                    let end = address.saturating_add(block.bytes as usize);
-                    ended = self.take(|class, at, _| {
-                        class == Class::PoolBlock && (*address..end).contains(&at)
-                    });
+                let block = self.live.remove(&(Class::of(*kind), *address));
+                Effect {
+                    made: None,
+                    ended: block.into_iter().map(|block| (*address, block)).collect(),
                 }
-                ended.push((*address, block));
-                Effect { made: None, ended }
             }
             Happening::Device { device, change: Change::Destroyed, .. } => {
                 let ended = self.take(|_, _, block| device_of(block.kind) == Some(*device));
@@ -112,6 +109,25 @@ impl Blocks {
             }
             _ => Effect::default(),
         }
+    }
+
+    /// A part of the segments of a pool was given back: what is left of them stays, what lay in the part has ended.
+    fn end_part(&mut self, part: Range<usize>) -> Vec<(usize, Block)> {
+        let mut ended = self.take(|class, at, _| class == Class::PoolBlock && part.contains(&at));
+        let touched: Vec<(usize, Block)> = self.take(|class, at, block| {
+            let end = at.saturating_add(block.bytes as usize);
+            class == Class::Outer && at < part.end && part.start < end
+        });
+        for (address, block) in touched {
+            let end = address.saturating_add(block.bytes as usize);
+            let [before, freed, behind] = cut(address..end, part.clone());
+            let of = |range: &Range<usize>| Block { bytes: range.len() as u64, ..block.clone() };
+            for rest in [before, behind].iter().filter(|rest| !rest.is_empty()) {
+                self.live.insert((Class::Outer, rest.start), of(rest));
+            }
+            ended.push((freed.start, of(&freed)));
+        }
+        ended
     }
 
     fn take(&mut self, ends: impl Fn(Class, usize, &Block) -> bool) -> Vec<(usize, Block)> {

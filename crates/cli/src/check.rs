@@ -15,12 +15,15 @@ use cairn_record::{ReadError, Reader};
 use live::LiveCheck;
 use process::{CheckedProcess, ProcessCheck, Rules};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What is checked, and how it is reported.
 #[derive(clap::Args)]
+#[command(
+    override_usage = "cairn check [OPTIONS] -- PROGRAM...\n       cairn check [OPTIONS] FILE"
+)]
 pub struct Arguments {
     /// What to look for: contract, order and memory when not given; leak and init on request
     #[arg(long = "tool", value_name = "TOOL", value_delimiter = ',', value_parser = parse_tool)]
@@ -54,6 +57,10 @@ fn parse_tool(text: &str) -> Result<Tool, String> {
 /// Checks; the exit code says whether there are errors.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let rules = rules(arguments)?;
+    if let Some(path) = &arguments.json {
+        // A place that cannot be written is known before the program runs.
+        File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     let (processes, code): (Vec<CheckedProcess>, u8) = match &arguments.record {
         Some(path) => (vec![check_file(path, &rules)?], 0),
         None => {

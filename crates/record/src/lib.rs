@@ -18,6 +18,7 @@ pub mod entry;
 pub mod follow;
 pub mod layout;
 pub mod name;
+pub mod ranges;
 pub mod reader;
 pub mod trace;
 mod wire;

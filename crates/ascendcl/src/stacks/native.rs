@@ -16,14 +16,14 @@ pub(super) fn walk(is_fault: bool, words: &mut Words) {
     unsafe { _Unwind_Backtrace(add_frame, (&raw mut walk).cast()) };
 }
 
-/// What lies at these addresses, without the inner ones that belong to the toolkit's own libraries and, where the frames of Python
-/// stand for them, without those of the interpreter and of what started it.
+/// What lies at these addresses, without those that belong to the toolkit's own libraries (below a callback there are such too) and,
+/// where the frames of Python stand for them, without those of the interpreter and of what started it.
 pub(super) fn describe(addresses: &[usize], has_python: bool) -> Vec<Frame> {
     let own = module_of(add_frame as *const () as usize);
     let modules: Vec<_> = addresses.iter().map(|address| module_of(*address)).collect();
     let is_own = |module: &Option<Module>| module.as_ref().is_some_and(|it| it.is_of_toolkit(&own));
-    let inner = modules.iter().take_while(|module| is_own(module)).count();
-    let mut frames: Vec<_> = addresses.iter().zip(modules).skip(inner).collect();
+    let mut frames: Vec<_> =
+        addresses.iter().zip(modules).filter(|(_, module)| !is_own(module)).collect();
     if let Some(interpreter) = python::module().filter(|_| has_python) {
         let is_interpreter =
             |module: &Option<Module>| module.as_ref().is_some_and(|it| it.base == interpreter);

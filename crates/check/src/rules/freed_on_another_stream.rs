@@ -24,8 +24,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
     let mut pending: Option<Rc<Touch>> = None;
     state.shadow.touches(block.address, block.end(), |touch| {
         let epoch = touch.task.epoch;
-        let is_ordered = state.known.covers(epoch) || state.program_order.covers(on, epoch);
-        if pending.is_none() && !is_ordered {
+        if pending.is_none() && !state.is_ordered_by_program(on, epoch) {
             pending = Some(touch.clone());
         }
     });

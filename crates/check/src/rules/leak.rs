@@ -9,7 +9,21 @@ use cairn_record::entry::{MemoryKind, Purpose};
 use std::collections::BTreeMap;
 
 /// The rule.
-pub const RULE: Rule = Rule { id: "leak", tool: Tool::Leak, check };
+pub const RULE: Rule = Rule {
+    id: "leak",
+    tool: Tool::Leak,
+    check: |state, moment, findings| check(state, moment, findings, false),
+};
+
+/// The same for what the contract names.
+pub const CONTRACT_RULE: Rule = Rule {
+    id: "leak",
+    tool: Tool::Contract,
+    check: |state, moment, findings| check(state, moment, findings, true),
+};
+
+const DESCRIPTOR: &str = "allocator descriptor";
+const USERS_BLOCK: &str = "a block of a user's allocator";
 
 /// What is left of an allocator that was never unregistered.
 const REGISTRATION: &str = "registration of an allocator";
@@ -20,18 +34,19 @@ struct Group {
     count: u64,
     bytes: u64,
     time_ns: u64,
+    thread: u64,
 }
 
-fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
+fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, of_contract: bool) {
     if !matches!(moment, Moment::End) {
         return;
     }
-    let mut groups: BTreeMap<(String, String, u64, u32), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String, u32), Group> = BTreeMap::new();
     let mut add = |what: &str, site: &Site, bytes: u64, time_ns: u64| {
-        let key = (what.to_owned(), site.entry.to_string(), site.thread, site.stack);
+        let key = (what.to_owned(), site.entry.to_string(), site.stack);
         let group = groups.entry(key).or_default();
         if group.count == 0 {
-            group.time_ns = time_ns;
+            (group.time_ns, group.thread) = (time_ns, site.thread);
         }
         group.count += 1;
         group.bytes += bytes;
@@ -44,7 +59,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
             MemoryKind::Pinned => "pinned host memory",
             MemoryKind::Registered => "registered host memory",
             MemoryKind::PoolBlock { .. } => "memory of a pool",
-            MemoryKind::External { .. } => "a block of a user's allocator",
+            MemoryKind::External { .. } => USERS_BLOCK,
             MemoryKind::PoolSegment { .. } => continue,
         };
         // Memory of a graph that is still loaded is the graph's.
@@ -76,11 +91,17 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
     for graph in state.graphs.values().filter(|graph| graph.unloaded.is_none()) {
         add("a loaded graph", &graph.site, 0, 0);
     }
-    for ((what, entry, thread, stack), group) in groups {
+    let is_of_contract = |what: &str| [DESCRIPTOR, USERS_BLOCK].contains(&what);
+    for ((what, entry, stack), group) in groups {
+        if is_of_contract(&what) != of_contract {
+            continue;
+        }
+        let thread = group.thread;
         let bytes =
             if group.bytes > 0 { format!(", {} bytes", group.bytes) } else { String::new() };
         let clauses: &[_] = match what.as_str() {
-            "allocator descriptor" => &["ACL-REG-3"],
+            DESCRIPTOR => &["ACL-REG-3"],
+            USERS_BLOCK => &["GE-REG-7"],
             REGISTRATION => &["GE-UNREG-3"],
             _ => &[],
         };
@@ -97,7 +118,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
                 )],
                 facts: Vec::new(),
                 help: "free or destroy it before the program ends".into(),
-                count: group.count,
+                count: 1,
                 time_ns: group.time_ns,
             },
         );

@@ -67,7 +67,7 @@ pub struct Rule {
 }
 
 /// Every rule.
-pub const ALL: [Rule; 17] = [
+pub const ALL: [Rule; 18] = [
     order::RULE,
     pool_on_two_streams::RULE,
     model_on_two_streams::RULE,
@@ -83,6 +83,7 @@ pub const ALL: [Rule; 17] = [
     block_overrun::RULE,
     overlapping_blocks::RULE,
     host_touch::RULE,
+    leak::CONTRACT_RULE,
     leak::RULE,
     uninitialised::RULE,
 ];

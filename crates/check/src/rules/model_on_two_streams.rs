@@ -15,7 +15,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
     let Happening::Run { plan, stream, .. } = &entry.happening else { return };
     let Some(last) = state.model_runs.get(plan) else { return };
     let epoch = last.epoch;
-    if state.program_order.covers(*stream, epoch) || state.known.covers(epoch) {
+    if state.is_ordered_by_program(*stream, epoch) {
         return;
     }
     let label = state.plan_label(*plan).unwrap_or("the model");

@@ -16,7 +16,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings) {
         let (task, stream) = (&submission.task, submission.task.epoch.stream);
         let unordered = (allocator.last_use.values())
             .filter(|last| last.epoch.stream != stream)
-            .find(|last| !state.is_ordered(submission, last.epoch));
+            .find(|last| !state.is_ordered_by_program(stream, last.epoch));
         let Some(last) = unordered else { continue };
         let from = last.epoch.stream;
         let place = |task: &crate::moment::Task| {

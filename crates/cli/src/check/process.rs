@@ -26,11 +26,12 @@ pub struct Rules {
 }
 
 /// Rules whose findings say that an order is missing.
-const ABOUT_ORDER: [&str; 5] = [
+const ABOUT_ORDER: [&str; 6] = [
     "order",
     "pool-on-two-streams",
     "model-on-two-streams",
     "freed-while-pending",
+    "freed-on-another-stream",
     "pool-freed-while-pending",
 ];
 

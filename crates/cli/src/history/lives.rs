@@ -1,10 +1,14 @@
 //! Blocks: when they were made, when their owner gave them back, when their bytes were free for others.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
 use cairn_record::{
     Entry, Epoch, Name,
     entry::{Change, Happening, MemoryKind, Owner, Purpose},
+    ranges::cut,
 };
 
 use super::runs::Runs;
@@ -61,6 +65,8 @@ pub struct Lives {
     live: BTreeMap<(Class, usize), usize>,
     /// Freed device memory whose bytes are not reusable yet.
     waiting: BTreeMap<usize, usize>,
+    /// What was made inside of the segments of pools.
+    children: HashMap<usize, Vec<usize>>,
 }
 
 impl Lives {
@@ -99,7 +105,7 @@ impl Lives {
                     _ => self.enclosing(*address),
                 };
                 if let Some(parent) = parent {
-                    self.blocks[parent].is_divided = true;
+                    self.adopt(parent);
                 }
                 if let Some(replaced) = self.live.insert((class, *address), self.blocks.len()) {
                     self.end(replaced, entry.time_ns, None);
@@ -121,6 +127,9 @@ impl Lives {
                     is_divided: false,
                     last_task: None,
                 });
+            }
+            Happening::Free { kind: MemoryKind::PoolSegment { .. }, address, bytes, .. } => {
+                self.end_part(*address..address.saturating_add(*bytes as usize), entry.time_ns);
             }
             Happening::Free { kind, address, stream, .. } => {
                 let class = Class::of(*kind);
@@ -187,7 +196,7 @@ impl Lives {
     ) {
         let parent = self.enclosing(address);
         if let Some(parent) = parent {
-            self.blocks[parent].is_divided = true;
+            self.adopt(parent);
         }
         if let Some(replaced) = self.live.insert((Class::Region, address), self.blocks.len()) {
             self.end(replaced, entry.time_ns, None);
@@ -209,6 +218,14 @@ impl Lives {
             is_divided: false,
             last_task: None,
         });
+    }
+
+    /// The next block lies in this one.
+    fn adopt(&mut self, parent: usize) {
+        self.blocks[parent].is_divided = true;
+        if matches!(self.blocks[parent].kind, MemoryKind::PoolSegment { .. }) {
+            self.children.entry(parent).or_default().push(self.blocks.len());
+        }
     }
 
     /// A region is called after the task that first writes to it: the program says nothing of what is in it.
@@ -237,6 +254,57 @@ impl Lives {
         for (key, block) in inside {
             self.live.remove(&key);
             self.end(block, time_ns, None);
+        }
+    }
+
+    /// A part of the segments of a pool is given back. They count as if they had been taken in such parts from the beginning.
+    fn end_part(&mut self, part: Range<usize>, time_ns: u64) {
+        let range = (Class::Outer, 0)..(Class::Outer, part.end);
+        let touched: Vec<usize> = (self.live.range(range).rev())
+            .map(|(_, block)| *block)
+            .take_while(|block| {
+                let BlockLife { address, bytes, .. } = self.blocks[*block];
+                address.saturating_add(bytes as usize) > part.start
+            })
+            .collect();
+        for index in touched {
+            let whole = self.blocks[index].clone();
+            let end = whole.address.saturating_add(whole.bytes as usize);
+            let [before, freed, behind] = cut(whole.address..end, part.clone());
+            self.live.remove(&(Class::Outer, whole.address));
+            let mut pieces = Vec::new();
+            for (piece, is_freed) in [(before, false), (freed, true), (behind, false)] {
+                if piece.is_empty() {
+                    continue;
+                }
+                let at = if pieces.is_empty() { index } else { self.blocks.len() };
+                let (address, bytes) = (piece.start, piece.len() as u64);
+                let life = BlockLife { address, bytes, is_divided: false, ..whole.clone() };
+                match at == index {
+                    true => self.blocks[index] = life,
+                    false => self.blocks.push(life),
+                }
+                pieces.push((piece.start, at));
+                self.live.insert((Class::Outer, piece.start), at);
+                if is_freed {
+                    self.end_inside(at, time_ns);
+                    self.live.remove(&(Class::Outer, piece.start));
+                    self.end(at, time_ns, None);
+                }
+            }
+            self.divide(index, &pieces);
+        }
+    }
+
+    /// Says of the blocks inside of what was one piece in which of its pieces they begin.
+    fn divide(&mut self, whole: usize, pieces: &[(usize, usize)]) {
+        for child in self.children.remove(&whole).unwrap_or_default() {
+            let address = self.blocks[child].address;
+            let piece = pieces.iter().rev().find(|(start, _)| *start <= address);
+            let parent = piece.map_or(whole, |(_, index)| *index);
+            self.blocks[child].parent = Some(parent);
+            self.blocks[parent].is_divided = true;
+            self.children.entry(parent).or_default().push(child);
         }
     }
 
