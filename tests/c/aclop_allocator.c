@@ -1,3 +1,4 @@
+// breaks: pool-freed-while-pending
 // env:
 // env: CAIRN_WORKERS=1
 /*

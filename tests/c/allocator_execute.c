@@ -1,3 +1,4 @@
+// breaks: order pool-freed-while-pending
 // env:
 // env: CAIRN_WORKERS=1
 /* Executions on a stream take their memory from the allocator that is registered on it. */

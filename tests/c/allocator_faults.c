@@ -1,3 +1,4 @@
+// breaks: overlapping-blocks use-after-free
 // env:
 // env: CAIRN_MEMORY=stats,guard
 /* Allocators that return unusable blocks: the execution fails with 500002 and a reason, nothing

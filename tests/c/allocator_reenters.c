@@ -1,3 +1,4 @@
+// breaks: order use-after-free
 // env:
 // env: CAIRN_WORKERS=1
 /*

@@ -1,3 +1,4 @@
+// breaks: pool-on-two-streams
 // env: CAIRN_CALLBACK_LOG_MS=20
 // env: CAIRN_CALLBACK_LOG_MS=20 CAIRN_WORKERS=1
 /* A callback that does not return, and threads that wait for it: the log names them. */

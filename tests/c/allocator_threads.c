@@ -1,3 +1,4 @@
+// breaks: order pool-on-two-streams
 // env:
 // env: CAIRN_WORKERS=1
 /* One allocator used from many threads: calls into it are made one at a time; another allocator is

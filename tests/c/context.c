@@ -1,3 +1,4 @@
+// breaks: wrong-free
 /* Contexts: the primary one of a device and explicit ones. */
 #include "gate.h"
 

@@ -1,3 +1,4 @@
+// breaks: use-after-free
 /* Copies and fills that are complete on return. */
 #include "gate.h"
 

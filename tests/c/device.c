@@ -1,3 +1,4 @@
+// breaks: wrong-free
 /* Devices: numbers, reference counts, the device of a thread, figures. */
 #include "gate.h"
 

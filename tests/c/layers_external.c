@@ -1,3 +1,4 @@
+// unchecked: it touches device memory itself
 // env: CAIRN_MEMORY=guard,stats
 // env: CAIRN_MEMORY=guard:external
 // env: CAIRN_MEMORY=stats,guard:external,guard:external

@@ -1,3 +1,4 @@
+// unchecked: it touches device memory itself
 // env: CAIRN_MEMORY=fault:nth=3
 // env: CAIRN_MEMORY=fault:every=10
 // env: CAIRN_MEMORY=guard,fault:p=0.2:seed=7,stats

@@ -1,3 +1,4 @@
+// unchecked: it touches device memory itself
 // env: CAIRN_MEMORY=guard
 // env: CAIRN_MEMORY=guard,guard
 // env: CAIRN_MEMORY=stats,guard,limit:64mib

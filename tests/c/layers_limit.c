@@ -1,3 +1,4 @@
+// unchecked: it touches device memory itself
 // env: CAIRN_MEMORY=limit:1mib
 // env: CAIRN_MEMORY=stats,limit:1mib,guard
 // env: CAIRN_MEMORY=guard,stats,limit:1mib

@@ -1,3 +1,4 @@
+// unchecked: it touches device memory itself
 // env: CAIRN_MEMORY=stats,guard
 /* What layers print on standard error when a process ends: figures, and damage to blocks that
  * were not freed. Each process is a child whose standard error is read here. */

@@ -1,3 +1,4 @@
+// breaks: model-on-two-streams
 // env:
 // env: CAIRN_WORKERS=1
 /* Unloads with queued runs and running threads, device resets, and aclFinalize. */

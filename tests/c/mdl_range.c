@@ -1,3 +1,4 @@
+// breaks: model-on-two-streams order
 // env:
 // env: CAIRN_WORKERS=1
 /*

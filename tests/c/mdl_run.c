@@ -1,3 +1,4 @@
+// breaks: order
 // env:
 // env: CAIRN_WORKERS=1
 /* Data sets, and runs of a static model. */

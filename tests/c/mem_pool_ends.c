@@ -1,3 +1,4 @@
+// breaks: use-after-free wrong-free
 // env: CAIRN_DEVICE_MEMORY=256mib
 /* Pools that are destroyed or reset with blocks still allocated and work queued; and wrong frees. */
 #include "mem_pool.h"

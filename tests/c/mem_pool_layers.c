@@ -1,3 +1,4 @@
+// unchecked: it touches device memory itself
 // env: CAIRN_MEMORY=guard
 // env: CAIRN_MEMORY=stats,guard,limit:8mib
 // env: CAIRN_MEMORY=limit:8mib,fault:nth=1000000

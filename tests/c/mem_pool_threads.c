@@ -1,3 +1,4 @@
+// breaks: freed-on-another-stream
 // env: CAIRN_DEVICE_MEMORY=512mib
 // env: CAIRN_DEVICE_MEMORY=512mib CAIRN_WORKERS=1
 /* Eight threads, each with a stream, share one pool; each also creates and destroys pools of its own. */

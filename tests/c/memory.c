@@ -1,3 +1,4 @@
+// breaks: wrong-free
 /* Device and host memory: policies, alignment, freeing, what an address is. */
 #include "gate.h"
 

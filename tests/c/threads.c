@@ -1,3 +1,4 @@
+// breaks: order wrong-free
 // env:
 // env: CAIRN_WORKERS=1
 /* Two threads on every object at once: no crash, no hang, only the documented codes. */

@@ -1,3 +1,4 @@
+// breaks: pool-freed-while-pending
 // links: -lge_runner -lopp_registry -lopapi
 // strings: both
 /* Operators of the program's own in graphs: what they are called with, whose memory they use, and what their failures are. */

@@ -1,3 +1,4 @@
+// breaks: pool-freed-while-pending
 // links: -lge_runner
 // env: ENDS=return
 // env: ENDS=exit

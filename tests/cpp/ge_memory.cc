@@ -1,3 +1,4 @@
+// breaks: pool-freed-while-pending
 // links: -lge_runner
 // strings: both
 /* Memory of graphs: base addresses that the application sets, in every order, and the classes of memory that an allocator serves. */

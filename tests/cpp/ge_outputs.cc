@@ -1,3 +1,4 @@
+// breaks: pool-freed-while-pending
 // links: -lge_runner
 /* Outputs of one call that share a tensor, an address or a value. */
 #include "ge/ge_api.h"

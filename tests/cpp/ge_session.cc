@@ -1,3 +1,4 @@
+// unchecked: it touches device memory itself
 // links: -lge_runner
 // strings: both
 /* ge::Session: allocators on streams, and graphs that run there. */

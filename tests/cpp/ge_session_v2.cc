@@ -1,3 +1,4 @@
+// breaks: pool-freed-while-pending
 // links: -lge_runner_v2
 // strings: both
 /* ge::GeSession: the second version of the interface, from its own header and library alone. */

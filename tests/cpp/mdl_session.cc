@@ -1,3 +1,4 @@
+// breaks: pool-freed-while-pending
 // links: -lfmk_onnx_parser
 /* Models built in this process, and the same graph in a session: equal results, and as many calls of an allocator. */
 #include "acl/acl_mdl.h"

@@ -32,12 +32,23 @@ public:
     void Free(ge::MemBlock *block) override
     {
         ++given_back;
-        (void)aclrtFree(block->GetAddr());
+        /* Tasks that are queued may still touch it. */
+        kept.push_back(block->GetAddr());
         delete block;
+    }
+
+    /* Gives everything back; nothing may be queued. */
+    void clear()
+    {
+        for (void *address : kept) {
+            (void)aclrtFree(address);
+        }
+        kept.clear();
     }
 
     uint64_t taken = 0;
     uint64_t given_back = 0;
+    std::vector<void *> kept;
 };
 
 std::unique_ptr<ge::Session> session;
@@ -89,6 +100,8 @@ uint32_t door_open()
 uint32_t door_close()
 {
     session.reset();
+    (void)aclrtSynchronizeDevice();
+    pool->clear();
     pool.reset();
     return ge::GEFinalize();
 }

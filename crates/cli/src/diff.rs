@@ -19,7 +19,7 @@ use cairn_runtime::config::parse_bytes;
 
 use crate::{
     bench::step_bar::StepBar,
-    show,
+    gaps, show,
     summary::figures::{Summary, summarize},
 };
 use changes::Changes;
@@ -101,6 +101,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             return Ok(ExitCode::from(TROUBLE));
         }
     };
+    let mut has_gaps = false;
+    for (path, summary) in [(&arguments.before, &before), (&arguments.after, &after)] {
+        for gap in gaps::describe(summary.counts.entries, &summary.damage, summary.is_cut_short) {
+            eprintln!("cairn: {}: {gap}", path.display());
+            has_gaps = true;
+        }
+    }
     let name = |path: &Path| path.display().to_string();
     let changes = Changes {
         before: name(&arguments.before),
@@ -112,8 +119,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         true => json::render(&changes),
         false => text::render(&changes),
     });
-    let has_failed = changes.exceeding().next().is_some();
-    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    if changes.exceeding().next().is_some() {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(match has_gaps && arguments.fail_above.is_some() {
+        true => {
+            eprintln!("cairn: what is missing may have been the peak");
+            ExitCode::from(TROUBLE)
+        }
+        false => ExitCode::SUCCESS,
+    })
 }
 
 fn summary_of(path: &Path) -> Result<Summary> {

@@ -1,11 +1,13 @@
 //! `cairn flame`: bytes that were live at a moment, by the stacks that took them, as folded text for flame graphs.
 
-use std::{collections::BTreeMap, fmt::Write, path::PathBuf, process::ExitCode};
+use std::{
+    collections::BTreeMap, fmt::Write as _, io::Write as _, path::PathBuf, process::ExitCode,
+};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    blocks::device_name, history::History, moment::Moment, progress::Progress, show,
+    blocks::device_name, history::History, moment::Moment, output, progress::Progress, show,
     symbols::Stacks,
 };
 
@@ -44,9 +46,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         );
     }
     let text = fold(&history, arguments.at, arguments.device);
+    if text.is_empty() {
+        eprintln!("cairn flame: nothing was live at that moment");
+    }
     match &arguments.output {
         None => show(&text),
-        Some(path) => std::fs::write(path, text)
+        Some(path) => output::create(path, std::slice::from_ref(&arguments.file))?
+            .write_all(text.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?,
     }
     Ok(ExitCode::SUCCESS)

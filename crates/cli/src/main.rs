@@ -12,8 +12,10 @@ mod doctor;
 mod elf;
 mod environment;
 mod flame;
+mod gaps;
 mod history;
 mod moment;
+mod output;
 mod pooltest;
 mod private_folder;
 mod progress;
@@ -123,5 +125,12 @@ fn main() -> ExitCode {
 
 /// Prints an answer; a reader that went away, as `head` does, is no failure.
 fn show(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut out = std::io::stdout();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = written
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("cairn: cannot write to standard output: {error}");
+        std::process::exit(1);
+    }
 }

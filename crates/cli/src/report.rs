@@ -15,12 +15,12 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use std::{fs, path::PathBuf, process::ExitCode};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, anyhow};
 use cairn_record::Reader;
 
-use crate::{history::History, progress::Progress, summary};
+use crate::{history::History, output, progress::Progress, summary};
 
 /// What `cairn report` takes.
 #[derive(clap::Args)]
@@ -43,7 +43,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let summary = summary::of(open)?;
     let findings = findings::of(open()?, &history);
     let page = page::render(&data::collect(&history), &summary, &findings);
-    fs::write(&output, page).with_context(|| format!("cannot write {}", output.display()))?;
+    output::create(&output, std::slice::from_ref(path))?
+        .write_all(page.as_bytes())
+        .with_context(|| format!("cannot write {}", output.display()))?;
     println!("{}: {} entries; open it in a browser", output.display(), history.entries);
     Ok(ExitCode::SUCCESS)
 }

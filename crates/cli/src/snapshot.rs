@@ -5,24 +5,26 @@
 //! draw memory over time.
 
 mod format;
+mod pickle;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs::File,
+    collections::{BTreeMap, BTreeSet, HashMap},
     io::{BufWriter, Write},
     path::PathBuf,
     process::ExitCode,
+    rc::Rc,
 };
 
 use anyhow::{Context, Result};
 use cairn_record::entry::MemoryKind;
-use format::{Action, Block, Frame, Segment, Snapshot, State, TraceEntry};
+use format::{Action, Block, Frame, Segment, Snapshot, Stack, State, TraceEntry};
 
 use crate::{
     history::{BlockLife, History},
     moment::Moment,
+    output,
     progress::Progress,
     symbols::Stacks,
 };
@@ -50,9 +52,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let first = history.devices.keys().next().copied();
     let snapshot = take(&history, arguments.at.time_ns(&history, first));
     let name = || format!("cannot write {}", output.display());
-    let mut file = BufWriter::new(File::create(&output).with_context(name)?);
+    let mut file = BufWriter::new(output::create(&output, std::slice::from_ref(&arguments.file))?);
     snapshot.write(&mut file).with_context(name)?;
     file.flush().with_context(name)?;
+    if history.lives.blocks().iter().all(|block| block.device().is_none()) {
+        eprintln!(
+            "cairn snapshot: the program took no memory of a device, so there is nothing in it"
+        );
+    }
     println!(
         "{}: {} segments, {} events; open it in https://pytorch.org/memory_viz",
         output.display(),
@@ -64,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The snapshot at a time.
 pub fn take(history: &History, time_ns: u64) -> Snapshot {
-    let mut frames = Frames { history, stacks: Stacks::new(&history.stacks) };
+    let mut frames = Frames { history, stacks: Stacks::new(&history.stacks), made: HashMap::new() };
     Snapshot {
         segments: segments(history, time_ns, &mut frames),
         device_traces: traces(history, time_ns, &mut frames),
@@ -74,22 +81,28 @@ pub fn take(history: &History, time_ns: u64) -> Snapshot {
 struct Frames<'a> {
     history: &'a History,
     stacks: Stacks<'a>,
+    /// By the names above a stack, and its number.
+    made: HashMap<(Vec<String>, u32), Stack>,
 }
 
 impl Frames<'_> {
     /// The stack of a block, innermost first, below the operator and the call that it is for.
-    fn of(&mut self, block: &BlockLife) -> Vec<Frame> {
-        let frame = |name: String| Frame { name, filename: "cairn".into(), line: 0 };
-        let mut frames = vec![frame(block.purpose.name().into())];
+    fn of(&mut self, block: &BlockLife) -> Stack {
         let owner = self.history.owner_name(&block.owner);
-        let names = [owner, block.call.to_string()];
-        frames.extend(names.into_iter().filter(|name| !name.is_empty()).map(frame));
-        frames.extend(self.stacks.lines(block.stack).iter().map(|line| Frame {
-            name: line.function.clone(),
-            filename: line.file.clone(),
-            line: line.line.unwrap_or(0),
-        }));
-        frames
+        let names = [block.purpose.name().to_owned(), owner, block.call.to_string()];
+        let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        let stacks = &mut self.stacks;
+        let made = self.made.entry((names, block.stack)).or_insert_with_key(|(names, stack)| {
+            let cairn =
+                |name: &String| Frame { name: name.clone(), filename: "cairn".into(), line: 0 };
+            let lines = stacks.lines(*stack).iter().map(|line| Frame {
+                name: line.function.clone(),
+                filename: line.file.clone(),
+                line: line.line.unwrap_or(0),
+            });
+            names.iter().map(cairn).chain(lines).collect()
+        });
+        made.clone()
     }
 }
 
@@ -167,7 +180,7 @@ fn divide(
         address: from,
         size: to - from,
         state: State::Free,
-        frames: Vec::new(),
+        frames: Rc::new([]),
     };
     let taken: BTreeSet<usize> =
         inner.iter().filter(|block| is_live(block)).map(|block| block.address).collect();

@@ -10,7 +10,6 @@ mod tests;
 mod trace;
 
 use std::{
-    fs::File,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -21,7 +20,7 @@ use cairn_record::entry::{Outcome, SyncObject, TaskKind};
 use serde_json::json;
 use trace::{Trace, Track};
 
-use crate::{history::History, progress::Progress, symbols::Stacks};
+use crate::{history::History, output, progress::Progress, symbols::Stacks};
 
 /// What `cairn timeline` takes.
 #[derive(clap::Args)]
@@ -44,9 +43,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let histories: Vec<History> = (arguments.files.iter())
         .map(|path| History::open(path, &progress))
         .collect::<Result<_>>()?;
-    let name = || format!("cannot write {}", output.display());
-    let file = BufWriter::new(File::create(&output).with_context(name)?);
-    let count = write(file, &histories, &titles(&arguments.files)).with_context(name)?;
+    let file = BufWriter::new(output::create(&output, &arguments.files)?);
+    let count = write(file, &histories, &titles(&arguments.files))
+        .with_context(|| format!("cannot write {}", output.display()))?;
     progress.finish();
     println!("{}: {count} events; open it in https://ui.perfetto.dev", output.display());
     Ok(ExitCode::SUCCESS)
@@ -167,19 +166,20 @@ impl Record<'_> {
         Ok(())
     }
 
-    /// An arrow begins in the middle of the slice that records and ends in that of the wait: between the ends of slices a
-    /// viewer would have to guess which one is meant.
+    /// An arrow begins in the middle of the slice that records, and ends in that of the wait: between the ends of slices a
+    /// viewer would have to guess which one is meant. A wait that began earlier ends after the record: the arrow ends near that
+    /// end, since no viewer draws one that leads back in time.
     fn write_arrows(&self, trace: &mut Trace<impl Write>) -> std::io::Result<()> {
         for edge in &self.history.edges {
-            let middle = |epoch| {
+            let span = |epoch| {
                 let task = self.history.runs.get(epoch)?;
-                let (began, ended) = (task.began_ns?, task.ended_ns?);
-                let track = self.stream_track(epoch.stream)?;
-                Some((track, self.time(began + (ended - began) / 2)))
+                Some((self.stream_track(epoch.stream)?, task.began_ns?, task.ended_ns?))
             };
-            if let (Some(from), Some(to)) = (middle(edge.record), middle(edge.wait)) {
-                trace.arrow(from, to)?;
-            }
+            let (Some(record), Some(wait)) = (span(edge.record), span(edge.wait)) else { continue };
+            let middle = |began: u64, ended: u64| began + (ended.saturating_sub(began)) / 2;
+            let from_ns = middle(record.1, record.2);
+            let to_ns = middle(wait.1.max(from_ns), wait.2.max(from_ns));
+            trace.arrow((record.0, self.time(from_ns)), (wait.0, self.time(to_ns)))?;
         }
         Ok(())
     }

@@ -162,17 +162,17 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Windows of single positions, as many as vectors take.
+/// Windows of single positions, as many as vectors take; some with padding at the end, some without the last positions.
 fn pointwise_cases() -> impl Strategy<Value = Case> {
-    let sizes = (1usize..3, 1usize..3, 12usize..60);
+    let sizes = (1usize..3, 1usize..3, 12usize..60, prop::sample::select(vec![0isize, 0, 2, -1]));
     let channels = (1usize..3, 1usize..3, 1usize..7, 1usize..33);
     (sizes, channels, 1usize..4, any::<bool>()).prop_map(
-        |((d, h, w), channels, threads, swapped)| {
+        |((d, h, w, longer), channels, threads, swapped)| {
             let (samples, groups, inputs, outputs) = channels;
             Case {
                 axes: [Axis::NONE; 3],
                 sizes: [d, h, w],
-                out_sizes: [d, h, w],
+                out_sizes: [d, h, w.saturating_add_signed(longer)],
                 samples,
                 groups,
                 inputs,

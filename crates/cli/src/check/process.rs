@@ -43,6 +43,7 @@ pub struct ProcessCheck<'a> {
     /// Findings of the list that were asked for.
     reported: usize,
     has_ended: bool,
+    entries: u64,
     /// Entries are missing.
     is_damaged: bool,
 }
@@ -67,6 +68,7 @@ impl<'a> ProcessCheck<'a> {
             stacks: RecordedStacks::default(),
             reported: 0,
             has_ended: false,
+            entries: 0,
             is_damaged: false,
         }
     }
@@ -77,6 +79,7 @@ impl<'a> ProcessCheck<'a> {
 
     /// The next entry.
     pub fn entry(&mut self, entry: &Entry<'static>) {
+        self.entries += 1;
         match &entry.happening {
             Happening::Exit => self.has_ended = true,
             Happening::Stack { number, frames } => self.stacks.insert(*number, frames),
@@ -130,7 +133,10 @@ impl<'a> ProcessCheck<'a> {
                     .into(),
             );
         }
-        let is_incomplete = is_cut_short || self.is_damaged;
+        if self.entries == 0 {
+            warnings.push("the record has no entries: nothing was checked".into());
+        }
+        let is_incomplete = is_cut_short || self.is_damaged || self.entries == 0;
         self.checker.finish(self.has_ended && !is_incomplete);
         self.stacks.is_complete = true;
         let text = self.new_findings();

@@ -109,6 +109,6 @@ fn put_outcome(out: &mut String, changes: &Changes, threshold: Threshold) {
         );
     }
     if changes.exceeding().next().is_none() {
-        let _ = writeln!(out, "no peak is higher by more than {limit}");
+        let _ = writeln!(out, "no device's peak is higher by more than {limit}");
     }
 }

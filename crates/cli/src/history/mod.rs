@@ -21,7 +21,7 @@ use cairn_record::{
     reader::{Damage, Source},
 };
 
-use crate::progress::Progress;
+use crate::{gaps, progress::Progress};
 
 /// A wait of a stream for a record on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ pub struct History {
 }
 
 impl History {
-    /// Reads a record; an error names the file.
+    /// Reads a record; an error names the file. What the record lacks is printed.
     pub fn open(path: &Path, progress: &Progress) -> Result<History> {
         let open = || -> Result<_, ReadError> {
             let file = File::open(path)?;
@@ -115,7 +115,12 @@ impl History {
             Reader::new(progress.watch(file))
         };
         let reader = open().map_err(|error| anyhow!("{} {error}", path.display()))?;
-        Ok(History::read(reader))
+        let is_cut_short = reader.is_cut_short();
+        let history = History::read(reader);
+        for gap in gaps::describe(history.entries, &history.damage, is_cut_short) {
+            eprintln!("cairn: {}: {gap}", path.display());
+        }
+        Ok(history)
     }
 
     /// Reads all entries.

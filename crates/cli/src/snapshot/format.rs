@@ -1,8 +1,11 @@
 //! The dictionaries of PyTorch's memory snapshots, as a pickle.
 
-use std::{collections::BTreeMap, io::Write};
+use std::{
+    io::{self, Write},
+    rc::Rc,
+};
 
-use serde_pickle::{HashableValue, SerOptions, Value};
+use super::pickle::Pickle;
 
 /// A snapshot.
 pub struct Snapshot {
@@ -21,7 +24,7 @@ pub struct Segment {
     pub requested_size: u64,
     pub stream: u64,
     pub is_large: bool,
-    pub frames: Vec<Frame>,
+    pub frames: Stack,
     /// The pool's number; 0 for memory of no pool.
     pub pool: u32,
     pub blocks: Vec<Block>,
@@ -32,7 +35,7 @@ pub struct Block {
     pub address: u64,
     pub size: u64,
     pub state: State,
-    pub frames: Vec<Frame>,
+    pub frames: Stack,
 }
 
 /// Whether a block can be handed out.
@@ -66,11 +69,14 @@ pub struct TraceEntry {
     /// For the order; not written.
     pub time_ns: u64,
     pub time_us: u64,
-    pub frames: Vec<Frame>,
+    pub frames: Stack,
 }
 
+/// The frames of a stack, innermost first. Equal ones are one object, so that the file has them once.
+pub type Stack = Rc<[Frame]>;
+
 /// A line of a stack.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
     pub name: String,
     pub filename: String,
@@ -79,44 +85,59 @@ pub struct Frame {
 
 impl Snapshot {
     /// Writes the pickle. It has only plain numbers, texts, lists, tuples and dictionaries.
-    pub fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
-        let value = dictionary([
-            ("segments", list(&self.segments, Segment::value)),
-            ("device_traces", list(&self.device_traces, |trace| list(trace, TraceEntry::value))),
-            ("allocator_settings", dictionary([])),
-        ]);
-        serde_pickle::value_to_writer(out, &value, SerOptions::new()).map_err(std::io::Error::other)
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut pickle = Pickle::begin(out)?;
+        pickle.dictionary(|pickle| {
+            pickle.text("segments")?;
+            pickle.list(&self.segments, |pickle, segment| segment.write(pickle))?;
+            pickle.text("device_traces")?;
+            pickle.list(&self.device_traces, |pickle, trace| {
+                pickle.list(trace, |pickle, entry| entry.write(pickle))
+            })?;
+            pickle.text("allocator_settings")?;
+            pickle.dictionary(|_| Ok(()))
+        })?;
+        pickle.end()
     }
 }
 
 impl Segment {
-    fn value(&self) -> Value {
-        dictionary([
-            ("device", number(u64::from(self.device))),
-            ("address", number(self.address)),
-            ("total_size", number(self.total_size)),
-            ("allocated_size", number(self.allocated_size)),
-            ("active_size", number(self.active_size)),
-            ("requested_size", number(self.requested_size)),
-            ("stream", number(self.stream)),
-            ("segment_type", text(if self.is_large { "large" } else { "small" })),
-            ("segment_pool_id", Value::Tuple(vec![number(0), number(u64::from(self.pool))])),
-            ("is_expandable", Value::Bool(false)),
-            ("frames", list(&self.frames, Frame::value)),
-            ("blocks", list(&self.blocks, Block::value)),
-        ])
+    fn write(&self, pickle: &mut Pickle<impl Write>) -> io::Result<()> {
+        pickle.dictionary(|pickle| {
+            pickle.numbers(&[
+                ("device", u64::from(self.device)),
+                ("address", self.address),
+                ("total_size", self.total_size),
+                ("allocated_size", self.allocated_size),
+                ("active_size", self.active_size),
+                ("requested_size", self.requested_size),
+                ("stream", self.stream),
+            ])?;
+            pickle.text("segment_type")?;
+            pickle.text(if self.is_large { "large" } else { "small" })?;
+            pickle.text("segment_pool_id")?;
+            pickle.pair(0, u64::from(self.pool))?;
+            pickle.text("is_expandable")?;
+            pickle.no()?;
+            write_stack(&self.frames, pickle)?;
+            pickle.text("blocks")?;
+            pickle.list(&self.blocks, |pickle, block| block.write(pickle))
+        })
     }
 }
 
 impl Block {
-    fn value(&self) -> Value {
-        dictionary([
-            ("address", number(self.address)),
-            ("size", number(self.size)),
-            ("requested_size", number(self.size)),
-            ("state", text(self.state.name())),
-            ("frames", list(&self.frames, Frame::value)),
-        ])
+    fn write(&self, pickle: &mut Pickle<impl Write>) -> io::Result<()> {
+        pickle.dictionary(|pickle| {
+            pickle.numbers(&[
+                ("address", self.address),
+                ("size", self.size),
+                ("requested_size", self.size),
+            ])?;
+            pickle.text("state")?;
+            pickle.text(self.state.name())?;
+            write_stack(&self.frames, pickle)
+        })
     }
 }
 
@@ -144,41 +165,33 @@ impl Action {
 }
 
 impl TraceEntry {
-    fn value(&self) -> Value {
-        dictionary([
-            ("action", text(self.action.name())),
-            ("addr", number(self.addr)),
-            ("size", number(self.size)),
-            ("stream", number(self.stream)),
-            ("time_us", number(self.time_us)),
-            ("frames", list(&self.frames, Frame::value)),
-        ])
+    fn write(&self, pickle: &mut Pickle<impl Write>) -> io::Result<()> {
+        pickle.dictionary(|pickle| {
+            pickle.text("action")?;
+            pickle.text(self.action.name())?;
+            pickle.numbers(&[
+                ("addr", self.addr),
+                ("size", self.size),
+                ("stream", self.stream),
+                ("time_us", self.time_us),
+            ])?;
+            write_stack(&self.frames, pickle)
+        })
     }
 }
 
-impl Frame {
-    fn value(&self) -> Value {
-        dictionary([
-            ("name", text(&self.name)),
-            ("filename", text(&self.filename)),
-            ("line", number(u64::from(self.line))),
-        ])
-    }
-}
-
-fn number(value: u64) -> Value {
-    Value::I64(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-fn text(value: &str) -> Value {
-    Value::String(value.to_owned())
-}
-
-fn list<T>(values: &[T], value: impl Fn(&T) -> Value) -> Value {
-    Value::List(values.iter().map(value).collect())
-}
-
-fn dictionary<const N: usize>(fields: [(&str, Value); N]) -> Value {
-    let fields = fields.map(|(key, value)| (HashableValue::String(key.to_owned()), value));
-    Value::Dict(BTreeMap::from(fields))
+/// The entry `frames` of a dictionary.
+fn write_stack(stack: &Stack, pickle: &mut Pickle<impl Write>) -> io::Result<()> {
+    pickle.text("frames")?;
+    pickle.once(Rc::as_ptr(stack).cast::<u8>() as usize, |pickle| {
+        pickle.list(stack, |pickle, frame| {
+            pickle.dictionary(|pickle| {
+                pickle.text("name")?;
+                pickle.text(&frame.name)?;
+                pickle.text("filename")?;
+                pickle.text(&frame.filename)?;
+                pickle.numbers(&[("line", u64::from(frame.line))])
+            })
+        })
+    })
 }

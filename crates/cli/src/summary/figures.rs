@@ -85,6 +85,8 @@ pub struct Summary {
     pub places: Vec<Place>,
     pub pools: BTreeMap<Pool, Reserve>,
     pub damage: Vec<Damage>,
+    /// The record could not grow.
+    pub is_cut_short: bool,
 }
 
 /// What the first reading keeps.
@@ -138,6 +140,7 @@ pub fn summarize<S: Source>(open: impl Fn() -> Result<Reader<S>>) -> Result<Summ
         places: places.into_values().collect(),
         pools,
         damage: reader.damage().to_vec(),
+        is_cut_short: reader.is_cut_short(),
     })
 }
 

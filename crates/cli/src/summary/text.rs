@@ -6,7 +6,10 @@ use super::{
     counts::{Tasks, Times},
     figures::{Breakdown, Place, Pool, Shares, Summary, site_name},
 };
-use crate::text::{format_bytes, format_ns, format_table};
+use crate::{
+    gaps,
+    text::{format_bytes, format_ns, format_table},
+};
 
 /// How many rows of a list are shown.
 const ROWS: usize = 10;
@@ -27,9 +30,8 @@ pub fn render(summary: &Summary) -> String {
         counts.entries,
         format_ns(summary.duration_ns)
     );
-    for damage in &summary.damage {
-        let _ =
-            writeln!(out, "thread {} cannot be read to its end: {}", damage.thread, damage.reason);
+    for gap in gaps::describe(counts.entries, &summary.damage, summary.is_cut_short) {
+        let _ = writeln!(out, "{gap}");
     }
     let touched = summary.places.iter().filter(|place| place.peak > 0);
     touched.for_each(|place| put_place(&mut out, place));

@@ -10,7 +10,7 @@ function findingCard(finding, index) {
   const card = element("article", { class: `finding ${finding.severity}`, id: `finding-${index}`, tabindex: 0 },
     element("h3", {}, element("code", {}, `${finding.severity}[${finding.rule}] `), finding.title + clauses));
   const drawing = drawLanes(finding);
-  if (drawing) card.append(drawing);
+  if (drawing) card.append(element("div", { class: "lanes" }, drawing));
   const withStack = (box, number) => {
     const lines = framesOf(number);
     if (lines.length) box.append(element("pre", {}, lines.join("\n")));
@@ -72,7 +72,7 @@ function drawLanes(finding) {
     const [a, b] = [where.get(first), where.get(second)], down = Math.sign(b.y - a.y);
     svg.append(element("path", { d: `M${a.x} ${a.y + 9 * down}C${a.x + 24} ${(a.y + b.y) / 2} ${b.x - 24} ${(a.y + b.y) / 2} ${b.x} ${b.y - 10 * down}`,
       fill: "none", stroke: "var(--bad)", "stroke-width": 2, "stroke-dasharray": "6 5", "marker-end": `url(#tip-${findingArrows - 1})` }),
-      element("text", { x: (a.x + b.x) / 2 + 14, y: (a.y + b.y) / 2 + 4, fill: "var(--bad)", "font-weight": 600 }, "missing"));
+      element("text", { x: (a.x + b.x) / 2 + 26, y: (a.y + b.y) / 2 - 4, fill: "var(--bad)", "font-weight": 600 }, "missing"));
   }
   const labels = [];
   for (const mark of [...numbered, ...marks.filter(mark => !mark.number)]) {

@@ -44,10 +44,10 @@ function fillLegend() {
       timeWindow.redraw();
     },
   }, element("span", { class: "swatch", style: `background:${purposeColour(number)}` }), record.purposes[number] === "tensor or region" ? "tensor or region, in a colour for each operator" : record.purposes[number]);
-  const line = element("span", {}, "— taken from the device");
+  const line = element("span", {}, currentPlace().device < 0 ? "— taken from the host" : "— taken from the device");
   document.getElementById("legend").replaceChildren(...[...used].sort((a, b) => a - b).map(button), line);
   const swatch = (colour, name) => element("span", {}, element("i", { class: "swatch", style: `background:${colour}` }), name);
-  document.getElementById("map-legend").replaceChildren(swatch("var(--free)", "free"), swatch("var(--waiting)", "freed, waits for a stream"), swatch("var(--rounding)", `rounding: behind a block, to the next ${GRANULE} B`));
+  document.getElementById("map-legend").replaceChildren(swatch("var(--free)", "free"), swatch("var(--waiting)", "freed, not reusable yet"), swatch("var(--rounding)", `rounding: behind a block, to the next ${GRANULE} B`));
 }
 
 function fillCards() {
@@ -140,12 +140,16 @@ function setTheme(theme) {
   if (memoryChart.history) { fillLegend(); timeWindow.redraw(); }
 }
 
+const hasFocus = chart => document.activeElement === chart.box;
+
 const keys = {
   ArrowLeft: () => timeWindow.pan(-0.2), ArrowRight: () => timeWindow.pan(0.2),
   "+": () => timeWindow.zoom(0.6, timeWindow.marked), "=": () => timeWindow.zoom(0.6, timeWindow.marked), "-": () => timeWindow.zoom(1 / 0.6, timeWindow.marked),
   0: () => timeWindow.show(0, record.end), "[": () => step(-1), "]": () => step(1),
   p: () => timeWindow.goTo(memoryChart.history.peak.time),
-  ArrowUp: () => selectNeighbour(1), ArrowDown: () => selectNeighbour(-1),
+  ArrowUp: () => hasFocus(streamsChart) ? streamsChart.chooseLane(-1) : selectNeighbour(1),
+  ArrowDown: () => hasFocus(streamsChart) ? streamsChart.chooseLane(1) : selectNeighbour(-1),
+  ",": () => streamsChart.chooseSpan(-1), ".": () => streamsChart.chooseSpan(1),
   y: () => { memoryChart.scale = { auto: "taken", taken: "blocks", blocks: "auto" }[memoryChart.scale]; timeWindow.redraw(); },
   f: nextFinding, d: () => choosePlace((placeIndex + 1) % Math.max(1, record.places.length)),
   t: () => setTheme(isDark() ? "light" : "dark"), Escape: () => { hideDetails(); memoryChart.select(-1); },

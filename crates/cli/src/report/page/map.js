@@ -1,5 +1,5 @@
 // A map of the addresses of a place at the marked moment: a bar for each piece that was taken from it, cut into what is live, what
-// waits for a stream, what is rounding, and what is free. Pieces that nobody divided share bars.
+// was freed and cannot be reused yet, what is rounding, and what is free. Pieces that nobody divided share bars.
 const ROW = 20, GAP = 4;
 
 /** Pools begin blocks at multiples of this: what lies between is nobody's. */
@@ -56,7 +56,7 @@ const mapChart = {
       draw.fillStyle = cssColour("--soft");
       draw.textAlign = "right";
       draw.fillText(formatBytes(size), LEFT - 8, y + ROW / 2 + 4);
-      draw.fillStyle = cssColour("--free");
+      draw.fillStyle = cssColour(piece.block >= 0 && freed[piece.block] <= marked ? "--waiting" : "--free");
       const isCut = size > largest;
       draw.fillRect(LEFT, y, Math.max(1, Math.min(size, largest) * scale), ROW);
       if (isCut) {

@@ -120,7 +120,11 @@ const memoryChart = {
     const ground = height - 18, y = bytes => ground - bytes / top * (ground - 8);
     drawTimeAxis(draw, width, height);
     draw.textAlign = "right";
-    for (const bytes of ticks(0, top, 5, true)) {
+    if (mostLive + mostTaken === 0) {
+      draw.fillStyle = cssColour("--soft");
+      draw.fillText("nothing is taken in this time", LEFT + 180, ground - 12);
+    }
+    for (const bytes of ticks(0, top, 5, true).filter(bytes => mostLive + mostTaken > 0)) {
       draw.fillStyle = cssColour("--soft");
       draw.fillText(formatBytes(bytes), LEFT - 8, y(bytes) + 4);
       draw.strokeStyle = cssColour("--grid");

@@ -4,6 +4,8 @@ const LANE = 24;
 const streamsChart = {
   box: document.getElementById("streams"),
   scroll: 0,
+  /** The lane and the span in it that keys have chosen. */
+  chosen: { lane: 0, at: -1 },
 
   /** A lane for each stream of the place that ran something, and one for each host thread. */
   prepareLanes() {
@@ -42,7 +44,7 @@ const streamsChart = {
     const scale = timeScale(width);
     this.shown.forEach((lane, row) => {
       const y = 6 + row * LANE;
-      draw.fillStyle = cssColour("--soft");
+      draw.fillStyle = cssColour(this.chosen.at >= 0 && row + this.scroll === this.chosen.lane ? "--accent" : "--soft");
       draw.textAlign = "right";
       draw.fillText(lane.name, LEFT - 8, y + LANE / 2 + 2);
       draw.save();
@@ -153,6 +155,28 @@ const streamsChart = {
       draw.fill();
     }
     draw.restore();
+  },
+
+  /** Chooses a lane below or above, and shows it. */
+  chooseLane(by) {
+    const lanes = this.lanes(), lane = Math.max(0, Math.min(lanes.length - 1, this.chosen.lane + by));
+    this.chosen = { lane, at: -1 };
+    if (lane < this.scroll) this.scroll = lane;
+    else if (this.shown && lane >= this.scroll + this.shown.length) this.scroll = lane - this.shown.length + 1;
+    timeWindow.redraw();
+    this.chooseSpan(0);
+  },
+
+  /** Chooses the span after or before in the chosen lane, at first the one at the marked moment, and shows what it is. */
+  chooseSpan(by) {
+    const lane = this.lanes()[this.chosen.lane];
+    if (!lane) return;
+    const began = column[`${lane.columns}.began`], { low, high } = lane;
+    const first = Math.min(high - 1, Math.max(low, lowerBound(began, timeWindow.marked + 0.5, low, high) - 1));
+    const at = this.chosen.at < 0 ? first : Math.max(low, Math.min(high - 1, this.chosen.at + by));
+    this.chosen.at = at;
+    timeWindow.goTo(began[at]);
+    showSpan({ lane, at });
   },
 
   mark() {

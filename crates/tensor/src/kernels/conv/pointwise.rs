@@ -38,7 +38,10 @@ impl Tiling {
     pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Tiling> {
         let is_direct = |layout: &Layout| layout.dtype == DType::Float && layout.strides()[5] == 1;
         let [samples, depth, height, width] = positions(out);
-        let is_flat = *axes == [Axis::NONE; 3] && (depth, height) == (1, 1);
+        // Padding at the end makes the output longer than the source.
+        let is_flat = *axes == [Axis::NONE; 3]
+            && (depth, height) == (1, 1)
+            && out.dims()[3..] == source.dims()[3..];
         let tiling = Tiling {
             samples,
             groups: out.dims()[1],
