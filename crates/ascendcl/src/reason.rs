@@ -1,6 +1,7 @@
 //! Why an allocator is called, for code that asks inside the call.
 
-use crate::abi::{cairnAllocationClass, cairnAllocationReason};
+use crate::abi::{Entry, cairnAllocationClass, cairnAllocationReason};
+use crate::door;
 use cairn_ops::nodes;
 use cairn_runtime::memory::external::reason;
 use cairn_runtime::memory::purpose::Purpose;
@@ -28,15 +29,19 @@ const NO_GRAPH: u32 = u32::MAX;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cairnGetAllocationReason(out: *mut cairnAllocationReason) -> bool {
     // SAFETY: as the caller vouches.
-    let (Some(reason), Some(out)) = (reason(), unsafe { out.as_mut() }) else { return false };
-    if reason.purpose == Purpose::User {
-        return false;
-    }
-    *out = cairnAllocationReason {
+    let found = current().zip(unsafe { out.as_mut() });
+    let is_known = found.map(|(reason, out)| *out = reason).is_some();
+    door::count(Entry::cairnGetAllocationReason, usize::from(!is_known));
+    is_known
+}
+
+/// What memory is for that is asked of an allocator on this thread.
+fn current() -> Option<cairnAllocationReason> {
+    let reason = reason().filter(|reason| reason.purpose != Purpose::User)?;
+    Some(cairnAllocationReason {
         memoryClass: reason.purpose as cairnAllocationClass,
         graphId: reason.owner.graph.unwrap_or(NO_GRAPH),
         operatorName: reason.owner.operator.map_or(std::ptr::null(), c_name),
-    };
-    true
+    })
 }
 const _: crate::abi::signature::cairnGetAllocationReason = cairnGetAllocationReason;

@@ -22,7 +22,7 @@ use cairn_record::trace::Trace;
 
 use crate::{
     bench::{
-        child::Limits,
+        child::{Limits, parse_seconds},
         spec::{AllocatorSpec, Door, FREE, MALLOC},
         step_bar::StepBar,
     },
@@ -73,10 +73,10 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Seconds that a check may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = parse_seconds)]
     limit: u64,
     /// Seconds without any use of the processor after which a check is said to hang
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = parse_seconds)]
     idle_limit: u64,
     /// Write the verdicts to this file as JSON
     #[arg(long, value_name = "FILE")]
@@ -224,9 +224,12 @@ fn measure(
 fn result_of_traces(traces: &[(String, SideBySide)]) -> ClauseResult {
     for (name, [(_, measured), _]) in traces {
         let wrong = match measured {
-            Err(reason) => Some((reason, None)),
-            Ok(Figures { overlap: Some(overlap), .. }) => Some((overlap, Some("overlap"))),
-            Ok(figures) => figures.first_failure.as_ref().map(|failure| (failure, Some("sizes"))),
+            Err(reason) => Some((reason.clone(), None)),
+            Ok(Figures { overlap: Some(overlap), .. }) => Some((overlap.clone(), Some("overlap"))),
+            Ok(Figures { first_failure: Some(failure), .. }) => {
+                Some((failure.clone(), Some("sizes")))
+            }
+            Ok(figures) => figures.remark().map(|remark| (remark, Some("devices"))),
         };
         if let Some((text, of)) = wrong {
             let of = of.map(str::to_owned);

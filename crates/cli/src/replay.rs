@@ -24,7 +24,11 @@ use cairn_record::{
 use cairn_runtime::config::parse_bytes;
 
 use crate::{
-    bench::{child::Limits, spec::AllocatorSpec, step_bar::StepBar},
+    bench::{
+        child::{Limits, parse_seconds},
+        spec::AllocatorSpec,
+        step_bar::StepBar,
+    },
     show,
 };
 use figures::{Measured, Setup};
@@ -46,12 +50,13 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     device_memory: Option<u64>,
     /// Seconds that an allocator may take for a file
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = parse_seconds)]
     limit: u64,
     /// Seconds without any use of the processor after which it is said to hang
-    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = parse_seconds)]
     idle_limit: u64,
-    /// End with 1 if a library's allocator refuses a request, or reserves more than this many times what is live, such as 1.5
+    /// End with 1 if a library's allocator refuses a request, gives blocks that are not device memory, or reserves more than
+    /// this many times what is live, such as 1.5
     #[arg(long, value_name = "RATIO", value_parser = parse_ratio)]
     fail_above: Option<f64>,
     /// Write the requests of a record to this file as a plain trace
@@ -101,6 +106,7 @@ impl Replayed {
                 let failures = figures.failures;
                 (max_ratio.is_some() && failures > 0).then(|| format!("{failures} requests failed"))
             })
+            .or_else(|| figures.remark().filter(|_| max_ratio.is_some()))
             .or_else(|| {
                 let (ratio, max) = (ratio?, max_ratio?);
                 Some(format!(
@@ -189,10 +195,7 @@ fn read(file: &Path, selection: Selection) -> Result<Source> {
     match Reader::open(file) {
         Ok(_) => {
             let requests = requests::read(open, selection).with_context(|| shown.to_string())?;
-            ensure!(
-                requests.trace.blocks() > 0,
-                "{shown} has no requests of the kind that --requests chooses"
-            );
+            ensure!(requests.trace.blocks() > 0, "{shown} {}", requests.why_none(selection));
             Ok(Source {
                 trace: requests.trace,
                 selection: Some(requests.selection),

@@ -1,4 +1,6 @@
-//! Numbers and tables as people read them.
+//! Numbers, tables and foreign text as people read them.
+
+use std::fmt::Write;
 
 /// Bytes in the largest unit that has a whole part.
 pub fn format_bytes(bytes: u64) -> String {
@@ -17,6 +19,19 @@ pub fn format_ns(ns: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
         _ => format!("{:.3} s", ns as f64 / 1e9),
     }
+}
+
+/// A text of somebody else's with its control characters written out, so that a terminal shows them and does not obey.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => out.push(character),
+            _ if character.is_control() => _ = write!(out, "\\x{:02x}", u32::from(character)),
+            _ => out.push(character),
+        }
+    }
+    out
 }
 
 /// Rows with aligned columns: the first to the left, the others to the right. The first row is the heading.
@@ -51,6 +66,14 @@ mod tests {
         assert_eq!(format_bytes(3 << 40), "3.00 TiB");
         assert_eq!(format_ns(999), "999 ns");
         assert_eq!(format_ns(1_500_000_000), "1.500 s");
+    }
+
+    #[test]
+    fn control_characters_are_written_out() {
+        assert_eq!(
+            visible("\x1b[31mä\x01\x7f\u{9b}2J\r\n\t."),
+            "\\x1b[31mä\\x01\\x7f\\x9b2J\\x0d\n\t."
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod tests;
 
 use std::{io::IsTerminal, process::ExitCode, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use cairn_runtime::live::{self, details};
 
 use crate::{show, text::format_table};
@@ -45,10 +45,14 @@ fn parse_interval(text: &str) -> Result<f64, String> {
 /// Shows one frame, or one after the other until the user has enough.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let view = View { pid: arguments.pid, ..View::default() };
+    let frame = take_frame().of_process(view.pid);
+    if let Some(pid) = view.pid {
+        ensure!(!frame.processes.is_empty(), "no process {pid} uses a device");
+    }
     if arguments.json {
-        show(&json::render(&take_frame().of_process(view.pid)));
+        show(&json::render(&frame));
     } else if arguments.once || !std::io::stdout().is_terminal() {
-        show(&plain(&take_frame(), &view));
+        show(&plain(&frame, &view));
     } else {
         screen::run(view, Duration::from_secs_f64(arguments.interval), take_frame)?;
     }

@@ -53,6 +53,12 @@ impl Limits {
     }
 }
 
+/// A limit in seconds, of an option.
+pub fn parse_seconds(text: &str) -> Result<u64, String> {
+    let seconds = text.parse::<u64>().ok().filter(|seconds| *seconds > 0);
+    seconds.ok_or_else(|| format!("`{text}` is no number of seconds from 1 on"))
+}
+
 /// How a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -233,5 +239,19 @@ fn signal_name(signal: i32) -> String {
     match signal_hook::low_level::signal_name(signal) {
         Some(name) => name.to_owned(),
         None => format!("signal {signal}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_a_second_at_least() {
+        assert_eq!(parse_seconds("60"), Ok(60));
+        for text in ["0", "-1", "1.5", "soon", ""] {
+            let error = parse_seconds(text).unwrap_err();
+            assert_eq!(error, format!("`{text}` is no number of seconds from 1 on"));
+        }
     }
 }

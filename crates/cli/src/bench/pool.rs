@@ -5,8 +5,8 @@ use anyhow::{Result, ensure};
 pub use super::loader::acl::Acl;
 use super::{
     loader::{
-        acl::{StreamHandle, Taken},
-        functions::{FactoryFunction, PoolFunctions, SystemMalloc, TorchFunctions},
+        acl::{Location, StreamHandle, Taken},
+        functions::{FactoryFunction, Heap, PoolFunctions, SystemMalloc, TorchFunctions},
     },
     spec::AllocatorSpec,
 };
@@ -147,6 +147,25 @@ impl Bench {
         }
     }
 
+    /// Where a block lies, if it is not on the device of its stream. Only functions for PyTorch can give such a block: the
+    /// engine refuses it.
+    pub fn misplacement(&self, stream: &Stream, block: &Block) -> Result<Option<String>> {
+        let Block { address, bytes, .. } = *block;
+        if bytes == 0 || !matches!(self.driver, Driver::Torch(_)) {
+            return Ok(None);
+        }
+        let device = stream.device;
+        let place = match self.acl().location(address)? {
+            Location::Device(own) if own == device => return Ok(None),
+            Location::Device(other) => format!("on device {other}"),
+            Location::Host => "on no device: it is host memory".into(),
+            Location::Nowhere => "on no device: ACL gave out no memory there".into(),
+        };
+        Ok(Some(format!(
+            "the block {address:#x} of {bytes} bytes for device {device} lies {place}"
+        )))
+    }
+
     /// Gives a block back that was taken for this stream.
     pub fn free(&self, stream: &Stream, block: Block) -> Result<()> {
         let Stream { handle, device } = *stream;
@@ -162,10 +181,10 @@ impl Bench {
         Ok(())
     }
 
-    /// Bytes that the allocator has from the system, where only it can say so.
-    pub fn reserved(&self) -> Option<u64> {
+    /// What the heap has, for an allocator that has its memory there.
+    pub fn heap(&self) -> Option<Heap> {
         match &self.driver {
-            Driver::Malloc(malloc) => Some(malloc.reserved()),
+            Driver::Malloc(malloc) => Some(malloc.heap()),
             _ => None,
         }
     }

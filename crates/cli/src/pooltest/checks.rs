@@ -28,7 +28,12 @@ struct Case<'a> {
 impl Case<'_> {
     /// What comes now is another clause's matter: that one is broken if the process does not come out of it.
     fn enter_stage(&self, clause: &str) {
-        let _ = fs::write(self.result, json!({"stage": clause}).to_string());
+        self.enter_stage_with(clause, None);
+    }
+
+    /// The same with what to do then, where the clause's own lesson does not fit.
+    fn enter_stage_with(&self, clause: &str, lesson: Option<&str>) {
+        let _ = fs::write(self.result, json!({"stage": clause, "lesson": lesson}).to_string());
     }
 
     /// Over.
@@ -69,8 +74,9 @@ pub fn perform(spec: &AllocatorSpec, clause: &str, seed: u64, result: &Path) -> 
     Ok(match outcome {
         Ok(notes) => json!({"notes": notes}),
         Err(error) => {
-            let of = error.downcast_ref::<Breach>().map(|breach| breach.clause);
-            json!({"broken": format!("{error:#}"), "of": of})
+            let breach = error.downcast_ref::<Breach>();
+            let (of, lesson) = (breach.map(|one| one.clause), breach.and_then(|one| one.lesson));
+            json!({"broken": format!("{error:#}"), "of": of, "lesson": lesson})
         }
     })
 }

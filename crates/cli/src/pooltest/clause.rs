@@ -25,6 +25,9 @@ pub struct Clause {
     pub rule: &'static str,
     /// What happens otherwise, and what to do.
     pub lesson: &'static str,
+    /// Whether it is about circumstances, such as threads: whatever goes wrong in them is its own matter. What other workloads
+    /// meet of another clause breaks that one.
+    pub is_about_circumstances: bool,
     /// The environments that it is checked in, each in a process of its own.
     pub environments: &'static [Environment],
     /// Rules of the checker whose findings break it.
@@ -76,6 +79,7 @@ const PLAIN_CLAUSE: Clause = Clause {
     scope: Scope::All,
     rule: "",
     lesson: "",
+    is_about_circumstances: false,
     environments: &[PLAIN],
     findings: &[],
     notes: &[],
@@ -149,9 +153,10 @@ pub const ALL: [Clause; 21] = [
     },
     Clause {
         id: "devices",
+        is_about_circumstances: true,
         scope: Scope::Torch,
         rule: "a block lies on the device that was asked for, and the caller's device stays",
-        lesson: "Keep a list for each device, and if the pool calls aclrtSetDevice, set the former device again.",
+        lesson: "Take memory from ACL, keep a list for each device, and if the pool calls aclrtSetDevice, in malloc or in free, set the former device again.",
         ..PLAIN_CLAUSE
     },
     Clause {
@@ -163,6 +168,7 @@ pub const ALL: [Clause; 21] = [
     },
     Clause {
         id: "threads",
+        is_about_circumstances: true,
         rule: "several threads may take and give back at the same time",
         lesson: "torch calls from every thread that has tensors, and graphs on several streams call their allocators at the same time. Take a lock around the pool's lists.",
         ..PLAIN_CLAUSE
@@ -211,6 +217,7 @@ pub const ALL: [Clause; 21] = [
     },
     Clause {
         id: "faults",
+        is_about_circumstances: true,
         contract: &["TORCH-5", "TORCH-6"],
         rule: "any single call of aclrtMalloc may fail, and only its own request is refused",
         lesson: "Check the code of every aclrtMalloc, also of the first, and forget nothing that was taken before.",
@@ -224,12 +231,14 @@ pub const ALL: [Clause; 21] = [
     },
     Clause {
         id: "random",
+        is_about_circumstances: true,
         rule: "random sequences on three streams agree with a simple model",
         lesson: "Sequences that no one thought of; --seed chooses others, and the same seed the same ones.",
         ..PLAIN_CLAUSE
     },
     Clause {
         id: TRACES,
+        is_about_circumstances: true,
         rule: "recorded programs get all their blocks, and no two overlap",
         lesson: "These are the requests of real programs, in their order: `cairn replay` runs them alone.",
         environments: &[],

@@ -23,7 +23,7 @@ pub fn render(findings: &Findings) -> String {
             },
             "rule": clause.rule,
             "details": result.details,
-            "lesson": clause.lesson,
+            "lesson": result.lesson(clause),
         })
     };
     let trace = |(name, figures): &(String, [_; 2])| json!({"trace": name, "allocators": figures.iter().map(replay::json::allocator).collect::<Vec<Value>>()});

@@ -23,7 +23,7 @@ pub fn render(findings: &Findings) -> String {
             Verdict::NotTried => writeln!(out, "><skipped/></testcase>"),
             Verdict::Noted => writeln!(out, "><system-out>{text}</system-out></testcase>"),
             Verdict::Broken => {
-                let (rule, lesson) = (escape(clause.rule), escape(clause.lesson));
+                let (rule, lesson) = (escape(clause.rule), escape(result.lesson(clause)));
                 writeln!(
                     out,
                     "><failure message=\"not so: {rule}\">{text}\n{lesson}</failure></testcase>"

@@ -7,13 +7,14 @@ use cairn_check::{Checker, Finding, Tool};
 use cairn_record::Reader;
 use serde_json::Value;
 
-use super::clause::{Clause, EXIT};
+use super::clause::{self, Clause, EXIT};
 use crate::{
     bench::{
         child::{self, Ending, Limits, Report, Work},
         spec::AllocatorSpec,
     },
     private_folder::PrivateFolder,
+    text::visible,
 };
 
 /// Whether a clause holds.
@@ -50,17 +51,24 @@ pub struct ClauseResult {
     pub details: Vec<String>,
     /// The clause that is broken, where it is another one.
     pub of: Option<String>,
+    /// What to do, where the clause's own lesson does not fit.
+    pub lesson: Option<String>,
 }
 
 impl ClauseResult {
     /// One without details.
     pub fn plain(verdict: Verdict) -> ClauseResult {
-        ClauseResult { verdict, details: Vec::new(), of: None }
+        ClauseResult { verdict, details: Vec::new(), of: None, lesson: None }
     }
 
     /// A broken clause.
     pub fn broken(detail: String) -> ClauseResult {
-        ClauseResult { verdict: Verdict::Broken, details: vec![detail], of: None }
+        ClauseResult { details: vec![detail], ..ClauseResult::plain(Verdict::Broken) }
+    }
+
+    /// What to do about it.
+    pub fn lesson<'a>(&'a self, clause: &'a Clause) -> &'a str {
+        self.lesson.as_deref().unwrap_or(clause.lesson)
     }
 }
 
@@ -120,24 +128,25 @@ fn result_of(clause: &Clause, report: &Report) -> ClauseResult {
     if !found.is_empty() {
         return ClauseResult { details: describe(&found), ..ClauseResult::plain(Verdict::Broken) };
     }
+    let text_of = |key: &str| Some(report.result.as_ref()?[key].as_str()?.to_owned());
+    let broken = |detail: String, of: Option<String>| {
+        let of = of.filter(|of| of != clause.id);
+        let lesson = text_of("lesson").filter(|_| of.is_none() || !clause.is_about_circumstances);
+        ClauseResult { of, lesson, ..ClauseResult::broken(visible(&detail)) }
+    };
     let is_done = |result: &&Value| result["stage"].is_null();
     let Some(result) = report.result.as_ref().filter(is_done) else {
-        let stage = report.result.as_ref().and_then(|result| result["stage"].as_str());
-        let of = stage.filter(|stage| *stage != clause.id).map(str::to_owned);
-        return ClauseResult { of, ..ClauseResult::broken(report.describe_ending()) };
+        return broken(report.describe_ending(), text_of("stage"));
     };
-    for key in ["broken", "error"] {
-        if let Some(text) = result[key].as_str() {
-            let of = result["of"].as_str().filter(|of| *of != clause.id).map(str::to_owned);
-            return ClauseResult { of, ..ClauseResult::broken(text.to_owned()) };
-        }
+    if let Some(text) = text_of("broken").or_else(|| text_of("error")) {
+        return broken(text, text_of("of"));
     }
     if clause.id == EXIT && report.ending != Ending::Exited(0) {
         let when = report.describe_ending();
         return ClauseResult::broken(format!("{when}, after main had returned"));
     }
     let mut details: Vec<String> = (result["notes"].as_array().into_iter().flatten())
-        .filter_map(|note| note.as_str().map(str::to_owned))
+        .filter_map(|note| note.as_str().map(visible))
         .collect();
     details.extend(describe(&findings(&report.record, clause.notes)));
     match details.is_empty() {
@@ -146,16 +155,34 @@ fn result_of(clause: &Clause, report: &Report) -> ClauseResult {
     }
 }
 
-/// A clause that could not be checked because of another one is said to be so, if that one is broken by its own check.
+/// A clause that could not be checked because of another one is said to be so, if that one is broken. It is by its own check, or
+/// by the first workload that met it.
 pub fn settle(results: &mut [(&'static Clause, ClauseResult)]) {
+    for index in 0..results.len() {
+        let (clause, result) = &results[index];
+        if let Some(of) = &result.of
+            && !clause.is_about_circumstances
+            && result.lesson.is_none()
+            && let Some(met) = results.iter().position(|(other, _)| other.id == of)
+            && matches!(results[met].1.verdict, Verdict::Kept | Verdict::Noted)
+        {
+            let mut details = result.details.clone();
+            details.push(format!("while `{}` was checked", clause.id));
+            results[met].1 = ClauseResult { details, ..ClauseResult::plain(Verdict::Broken) };
+        }
+    }
     let broken: Vec<&'static str> = (results.iter())
         .filter(|(_, result)| result.verdict == Verdict::Broken && result.of.is_none())
         .map(|(clause, _)| clause.id)
         .collect();
-    for (_, result) in results {
-        if let Some(of) = result.of.take_if(|of| broken.contains(&of.as_str())) {
+    for (clause, result) in results {
+        let Some(of) = &result.of else { continue };
+        if broken.contains(&of.as_str()) {
             let details = vec![format!("cannot be checked while `{of}` is broken")];
             *result = ClauseResult { details, ..ClauseResult::plain(Verdict::NotTried) };
+        } else if !clause.is_about_circumstances && result.lesson.is_none() {
+            let other = clause::ALL.iter().find(|other| other.id == of);
+            result.lesson = other.map(|other| other.lesson.to_owned());
         }
     }
 }
@@ -191,4 +218,27 @@ fn describe(findings: &[Finding]) -> Vec<String> {
             .map(|(index, place)| format!("({}) {}", index + 1, place.text)),
     );
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_pool_prints_is_shown_and_not_obeyed() {
+        let clause = clause::ALL.iter().find(|clause| clause.id == "load").unwrap();
+        let report = |result: Value| Report {
+            ending: Ending::Signal(6),
+            result: Some(result),
+            output: "first\n\x1b[31mred\x08".into(),
+            record: "/none".into(),
+        };
+        let crashed = result_of(clause, &report(json!({"stage": "load", "lesson": "never null"})));
+        let text = "the process crashed (SIGABRT); it printed: \\x1b[31mred\\x08";
+        assert_eq!(crashed.details, [text]);
+        assert_eq!((crashed.of.as_deref(), crashed.lesson(clause)), (None, "never null"));
+        let said = result_of(clause, &report(json!({"broken": "\x1b[2J", "of": "zero"})));
+        assert_eq!((said.details, said.of), (vec!["\\x1b[2J".to_owned()], Some("zero".into())));
+    }
 }

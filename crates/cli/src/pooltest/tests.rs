@@ -32,6 +32,45 @@ fn findings() -> Findings {
 }
 
 #[test]
+fn what_a_workload_meets_of_another_clause_breaks_that_one() {
+    let find = |id: &str| clause::ALL.iter().find(|clause| clause.id == id).unwrap();
+    let met =
+        |of: &str| ClauseResult { of: Some(of.into()), ..ClauseResult::broken("short".into()) };
+    let settled = |clauses: Vec<(&str, ClauseResult)>| {
+        let mut results: Vec<_> =
+            clauses.into_iter().map(|(id, result)| (find(id), result)).collect();
+        settle(&mut results);
+        results.into_iter().map(|(_, result)| result).collect::<Vec<_>>()
+    };
+    let kept = || ClauseResult::plain(Verdict::Kept);
+    let all = settled(vec![
+        ("sizes", kept()),
+        ("alignment", met("sizes")),
+        ("contents", met("sizes")),
+        ("threads", met("sizes")),
+    ]);
+    assert_eq!(all[0].details, ["short", "while `alignment` was checked"]);
+    assert_eq!(all[0].verdict, Verdict::Broken);
+    assert!(all[1..].iter().all(|result| result.verdict == Verdict::NotTried), "{all:?}");
+    // Threads are circumstances, in which anything is theirs; and a lesson of its own stays.
+    let refused = ClauseResult { lesson: Some("make room".into()), ..met("out-of-memory") };
+    let all = settled(vec![
+        ("overlap", kept()),
+        ("threads", met("overlap")),
+        ("pending", refused),
+        ("contents", met("sizes")),
+        ("out-of-memory", kept()),
+    ]);
+    let verdicts = all.iter().map(|result| result.verdict).collect::<Vec<_>>();
+    let expected =
+        [Verdict::Kept, Verdict::Broken, Verdict::Broken, Verdict::Broken, Verdict::Kept];
+    assert_eq!(verdicts, expected);
+    assert_eq!(all[1].lesson, None);
+    assert_eq!(all[2].lesson.as_deref(), Some("make room"));
+    assert_eq!(all[3].lesson.as_deref(), Some(find("sizes").lesson));
+}
+
+#[test]
 fn verdicts_as_text() {
     let text = text::render(&findings(), Some(text::WIDTH));
     assert_eq!(text, include_str!("golden.txt"), "\n{text}");

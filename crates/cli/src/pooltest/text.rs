@@ -38,7 +38,7 @@ pub fn render(findings: &Findings, width: Option<usize>) -> String {
         };
         result.details.iter().for_each(|line| put("", line));
         if matches!(result.verdict, Verdict::Broken | Verdict::Noted) {
-            put("->", clause.lesson);
+            put("->", result.lesson(clause));
         }
     }
     for (name, figures) in &findings.traces {

@@ -22,6 +22,7 @@ use crate::{
         spec::AllocatorSpec,
     },
     private_folder::PrivateFolder,
+    text::{format_bytes, visible},
 };
 
 /// What an allocator did with a trace.
@@ -44,9 +45,27 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Reserved over live.
+    /// Reserved over live, where both are.
     pub fn ratio(&self) -> Option<f64> {
-        (self.peak_live > 0).then(|| self.peak_reserved as f64 / self.peak_live as f64)
+        let is_known = self.peak_live > 0 && self.peak_reserved > 0;
+        is_known.then(|| self.peak_reserved as f64 / self.peak_live as f64)
+    }
+
+    /// That more was live than it had from devices: no pool of device memory can do that without overlaps.
+    pub fn remark(&self) -> Option<String> {
+        if self.peak_reserved >= self.peak_live || self.overlap.is_some() {
+            return None;
+        }
+        let live = format_bytes(self.peak_live);
+        Some(match self.peak_reserved {
+            0 => format!(
+                "its blocks are not device memory: {live} were live, and it had nothing from the devices"
+            ),
+            reserved => format!(
+                "not all of its blocks are device memory: {live} were live, and it had {} from the devices at most",
+                format_bytes(reserved)
+            ),
+        })
     }
 }
 
@@ -123,11 +142,11 @@ fn words(file: &Path, is_timed: bool) -> Vec<OsString> {
 /// Why a child has no result: it said so itself, or it ended before.
 fn why_not(report: &Report) -> String {
     let error = report.result.as_ref().and_then(|result| result["error"].as_str());
-    error.map_or_else(|| report.describe_ending(), str::to_owned)
+    visible(&error.map_or_else(|| report.describe_ending(), str::to_owned))
 }
 
 fn parse(result: &Value) -> Figures {
-    let text = |name: &str| result[name].as_str().map(str::to_owned);
+    let text = |name: &str| result[name].as_str().map(visible);
     Figures {
         peak_live: result["peak_live"].as_u64().unwrap_or(0),
         failures: result["failures"].as_u64().unwrap_or(0),

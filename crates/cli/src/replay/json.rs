@@ -45,6 +45,7 @@ pub fn allocator((spec, measured): &(AllocatorSpec, Measured)) -> Value {
             "failures": figures.failures,
             "first_failure": figures.first_failure,
             "overlap": figures.overlap,
+            "remark": figures.remark(),
         }),
     }
 }

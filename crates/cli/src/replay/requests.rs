@@ -68,6 +68,38 @@ pub struct Requests {
     pub capacity: u64,
     /// Whether entries are missing.
     pub is_damaged: bool,
+    /// How many requests of every kind the record has, whichever are selected.
+    found: BTreeMap<&'static str, usize>,
+}
+
+impl Requests {
+    /// Why there are none.
+    pub fn why_none(&self, asked: Selection) -> String {
+        let nothing = match asked.to_possible_value().filter(|_| asked != Selection::Auto) {
+            Some(value) => {
+                format!("has no requests of the kind `--requests {}`", value.get_name())
+            }
+            None => "has no requests that can be replayed".into(),
+        };
+        let kinds: Vec<String> =
+            self.found.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        match kinds.is_empty() {
+            true => format!("{nothing}: nobody took memory"),
+            false => format!("{nothing}; it has {}", kinds.join(", ")),
+        }
+    }
+}
+
+/// A kind of memory in a report of what a record has; `None` for what is no request.
+fn kind_name(kind: MemoryKind) -> Option<&'static str> {
+    Some(match kind {
+        MemoryKind::Device(_) => "of devices (`device`)",
+        MemoryKind::Pinned => "of pinned host memory, which no pool of a device gives",
+        MemoryKind::Registered => "of registered host memory, which no pool of a device gives",
+        MemoryKind::PoolBlock { .. } => "of Cairn's pools (`pool`)",
+        MemoryKind::External { .. } => "of the program's allocators (`allocator`)",
+        _ => return None,
+    })
 }
 
 /// Reads a record, as often as needed.
@@ -93,7 +125,8 @@ pub fn read<S: Source>(
         second.add(&entry, is_chosen)?;
     }
     let is_damaged = !reader.damage().is_empty();
-    Ok(Requests { trace: second.trace, selection, capacity: first.capacity, is_damaged })
+    let FirstReading { capacity, found, .. } = first;
+    Ok(Requests { trace: second.trace, selection, capacity, is_damaged, found })
 }
 
 /// Finds out what is a segment: memory that the program took, and that blocks of its allocators, or regions, lie in.
@@ -106,10 +139,17 @@ struct FirstReading {
     has_external: bool,
     has_regions: bool,
     capacity: u64,
+    found: BTreeMap<&'static str, usize>,
 }
 
 impl FirstReading {
     fn add(&mut self, index: usize, entry: &Entry<'_>) {
+        let kind = match &entry.happening {
+            Happening::Alloc { kind, .. } => kind_name(*kind),
+            Happening::Region { change: Change::Created, .. } => Some("of regions (`region`)"),
+            _ => None,
+        };
+        kind.into_iter().for_each(|kind| *self.found.entry(kind).or_default() += 1);
         match &entry.happening {
             Happening::Alloc { kind: MemoryKind::Device(_), address, .. } => {
                 self.made_by.insert(*address, index);

@@ -65,10 +65,11 @@ impl<'a> Rerun<'a> {
 pub fn measure_memory(bench: &Bench, trace: &Trace) -> Result<Value> {
     let mut rerun = Rerun::new(bench, trace)?;
     // The heap of malloc would count them.
-    let mut ranges = bench.reserved().is_none().then(LiveRanges::default);
+    let mut ranges = bench.heap().is_none().then(LiveRanges::default);
     let every = (trace.requests().len() / LOOKS).max(1);
-    let before = bench.reserved().unwrap_or(0);
-    let (mut live, mut peak_live, mut peak_reserved) = (0, 0, before);
+    // What this program itself uses of the heap is not the trace's.
+    let own = bench.heap().map(|heap| heap.used);
+    let (mut live, mut peak_live, mut peak_reserved) = (0, 0, 0);
     let (mut failures, mut first_failure, mut overlap) = (0u64, None, None);
     for (index, request) in trace.requests().iter().enumerate() {
         match *request {
@@ -109,9 +110,9 @@ pub fn measure_memory(bench: &Bench, trace: &Trace) -> Result<Value> {
         let is_new_peak = live > peak_live;
         peak_live = peak_live.max(live);
         if (is_new_peak || index % every == 0)
-            && let Some(reserved) = bench.reserved()
+            && let (Some(heap), Some(own)) = (bench.heap(), own)
         {
-            peak_reserved = peak_reserved.max(reserved);
+            peak_reserved = peak_reserved.max(heap.reserved.saturating_sub(own));
         }
     }
     rerun.free_rest()?;
@@ -120,7 +121,7 @@ pub fn measure_memory(bench: &Bench, trace: &Trace) -> Result<Value> {
         "first_failure": first_failure,
         "overlap": overlap,
         "peak_live": peak_live,
-        "peak_reserved": bench.reserved().map(|_| peak_reserved - before),
+        "peak_reserved": own.map(|_| peak_reserved),
     }))
 }
 

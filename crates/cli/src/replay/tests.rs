@@ -95,7 +95,32 @@ fn streams_are_numbered_by_device() {
     assert_eq!(requests.trace.to_string(), "a 0 100\na 1 100 1 1\na 2 100 2\nf 2 0\n");
 }
 
-/// Two files on three allocators.
+#[test]
+fn a_record_without_such_requests_says_which_it_has() {
+    let mut record = Builder::default();
+    let why = |record: &Builder, asked| requests(record, asked).why_none(asked);
+    assert_eq!(
+        why(&record, Selection::Auto),
+        "has no requests that can be replayed: nobody took memory"
+    );
+    record.alloc("aclrtMallocHost", MemoryKind::Pinned, 0x7000, 4096).alloc(
+        "aclrtMallocHost",
+        MemoryKind::Pinned,
+        0x9000,
+        4096,
+    );
+    assert_eq!(
+        why(&record, Selection::Auto),
+        "has no requests that can be replayed; it has 2 of pinned host memory, which no pool of a device gives"
+    );
+    record.alloc("aclrtMalloc", MemoryKind::Device(0), 0x10_0000, MIB);
+    assert_eq!(
+        why(&record, Selection::Pool),
+        "has no requests of the kind `--requests pool`; it has 1 of devices (`device`), 2 of pinned host memory, which no pool of a device gives"
+    );
+}
+
+/// Two files on four allocators.
 fn replayed() -> Vec<Replayed> {
     let times = |median_ns, p99_ns| Some(Times { median_ns, p99_ns });
     let good = Figures {
@@ -118,6 +143,7 @@ fn replayed() -> Vec<Replayed> {
     let allocators = vec![
         (spec("cairn"), Ok(good)),
         (spec("so:/opt/libpool.so"), Ok(bad)),
+        (spec("so:/opt/libheap.so"), Ok(Figures { peak_live: 8 * MIB, ..Figures::default() })),
         (spec("ge:/opt/libpool.so:make"), Err("the process crashed (SIGSEGV)".into())),
     ];
     let one = |file: &str, selection, allocators| Replayed {
@@ -157,12 +183,17 @@ fn a_library_may_be_too_wasteful() {
         let figures = Figures { peak_reserved, peak_live: 100, failures, ..Figures::default() };
         replayed.max_ratio = max_ratio;
         assert_eq!(replayed.fault(&AllocatorSpec::Cairn, &Ok(figures.clone())), None);
+        assert_eq!(figures.remark().is_some(), peak_reserved < 100);
+        assert_eq!(figures.ratio().is_some(), peak_reserved > 0);
         replayed.fault(&spec, &Ok(figures))
     };
     assert_eq!(fault(900, 1, None), None);
     assert_eq!(fault(150, 0, Some(1.5)), None);
     assert!(fault(151, 0, Some(1.5)).unwrap().starts_with("it reserves 1.510 times"));
     assert_eq!(fault(100, 1, Some(1.5)).unwrap(), "1 requests failed");
+    assert_eq!(fault(0, 0, None), None);
+    assert!(fault(0, 0, Some(1.5)).unwrap().starts_with("its blocks are not device memory"));
+    assert!(fault(99, 0, Some(1.5)).unwrap().starts_with("not all of its blocks are device"));
     assert!(parse_ratio("0").is_err() && parse_ratio("nan").is_err() && parse_ratio("2").is_ok());
 }
 

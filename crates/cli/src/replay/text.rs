@@ -44,9 +44,9 @@ fn put_file(out: &mut String, replayed: &Replayed) {
         if let Ok(Figures { first_failure: Some(text), .. }) = measured {
             put(&format!("first failure: {text}"));
         }
-        if let Some(fault) = replayed.fault(spec, measured) {
-            put(&fault);
-        }
+        let remark = measured.as_ref().ok().and_then(Figures::remark);
+        let fault = replayed.fault(spec, measured).filter(|fault| remark.as_ref() != Some(fault));
+        remark.iter().chain(&fault).for_each(|text| put(text));
     }
 }
 

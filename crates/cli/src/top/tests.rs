@@ -72,6 +72,13 @@ fn nothing_runs() {
 }
 
 #[test]
+fn a_process_that_uses_no_device_is_named() {
+    let arguments = Arguments { once: true, json: false, pid: Some(-7), interval: 1.0 };
+    assert_eq!(run(&arguments).unwrap_err().to_string(), "no process -7 uses a device");
+    assert_eq!(frame(90).of_process(Some(9)).processes.len(), 1);
+}
+
+#[test]
 fn orders_and_rates() {
     let (before, now) = (frame(90), frame(390));
     let earlier = Earlier { frame: &before, seconds: 2.0 };

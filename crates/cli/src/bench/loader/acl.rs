@@ -47,6 +47,8 @@ functions! {
     aclGetRecentErrMsg: unsafe extern "C" fn() -> *const c_char,
     aclrtSetDevice: unsafe extern "C" fn(i32) -> c_int,
     aclrtGetDevice: unsafe extern "C" fn(*mut i32) -> c_int,
+    aclrtGetMemInfo: unsafe extern "C" fn(c_int, *mut usize, *mut usize) -> c_int,
+    aclrtPointerGetAttributes: unsafe extern "C" fn(Handle, *mut Attributes) -> c_int,
     aclrtCreateStream: unsafe extern "C" fn(*mut Handle) -> c_int,
     aclrtSynchronizeStream: unsafe extern "C" fn(Handle) -> c_int,
     aclrtMemsetAsync: unsafe extern "C" fn(Handle, usize, i32, usize, Handle) -> c_int,
@@ -60,6 +62,29 @@ functions! {
 
 /// `ACL_MEMCPY_DEVICE_TO_HOST`.
 const DEVICE_TO_HOST: c_int = 2;
+/// `ACL_DDR_MEM` and `ACL_HBM_MEM`: a device has one of them.
+const DEVICE_MEMORY: [c_int; 2] = [0, 1];
+
+/// `aclrtPtrAttributes`.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    id: u32,
+    location: c_int,
+    page_size: u32,
+    reserved: [u32; 4],
+}
+
+/// Where an address lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// In live memory of this device.
+    Device(u32),
+    /// In host memory that ACL knows: pinned or registered.
+    Host,
+    /// In no memory of ACL's.
+    Nowhere,
+}
 
 /// ACL, initialised. Addresses and handles that are wrong end in errors: this library checks them.
 pub struct Acl {
@@ -102,6 +127,33 @@ impl Acl {
         let code = unsafe { (self.functions.aclrtGetDevice)(&mut device) };
         self.check("aclrtGetDevice", code)?;
         Ok(device)
+    }
+
+    /// Bytes of the thread's device that nobody has.
+    pub fn free_memory(&self) -> Result<u64> {
+        let mut all = 0;
+        for kind in DEVICE_MEMORY {
+            let (mut free, mut total) = (0, 0);
+            // SAFETY: both variables are ours.
+            let code = unsafe { (self.functions.aclrtGetMemInfo)(kind, &mut free, &mut total) };
+            self.check("aclrtGetMemInfo", code)?;
+            all += free as u64;
+        }
+        Ok(all)
+    }
+
+    /// Where an address that is not null lies.
+    pub fn location(&self, address: usize) -> Result<Location> {
+        let mut attributes = Attributes::default();
+        let ask = self.functions.aclrtPointerGetAttributes;
+        // SAFETY: the variable is ours; ACL looks the address up, and touches nothing there.
+        let code = unsafe { ask(address as Handle, &mut attributes) };
+        self.check("aclrtPointerGetAttributes", code)?;
+        Ok(match attributes.location {
+            0 => Location::Host,
+            1 => Location::Device(attributes.id),
+            _ => Location::Nowhere,
+        })
     }
 
     /// A new stream on the thread's device.

@@ -137,6 +137,15 @@ impl FactoryFunction {
     }
 }
 
+/// Bytes of the C library's heap.
+#[derive(Clone, Copy, Debug)]
+pub struct Heap {
+    /// From the system.
+    pub reserved: u64,
+    /// In blocks.
+    pub used: u64,
+}
+
 /// Malloc of the C library.
 pub struct SystemMalloc;
 
@@ -153,10 +162,13 @@ impl SystemMalloc {
         unsafe { libc::free(address as *mut c_void) }
     }
 
-    /// Bytes that the heap has from the system.
-    pub fn reserved(&self) -> u64 {
+    /// What the heap has now.
+    pub fn heap(&self) -> Heap {
         // SAFETY: it takes nothing, and counts under its own locks.
         let figures = unsafe { libc::mallinfo2() };
-        (figures.arena + figures.hblkhd) as u64
+        Heap {
+            reserved: (figures.arena + figures.hblkhd) as u64,
+            used: (figures.uordblks + figures.hblkhd) as u64,
+        }
     }
 }

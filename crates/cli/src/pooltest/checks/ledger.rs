@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::breach::{breach, refused};
+use super::breach::{breach, check_place, refused};
 use crate::bench::{
     pool::{Bench, Block, Refusal, Stream},
     ranges::LiveRanges,
@@ -62,6 +62,7 @@ impl<'a> Ledger<'a> {
     pub fn try_take_near(&mut self, stream: &Stream, bytes: u64, near: usize) -> Result<bool> {
         match self.bench.allocate_near(stream, bytes, near) {
             Ok(block) => {
+                check_place(self.bench, stream, &block)?;
                 let inserted = self.ranges.insert(block.address, bytes);
                 inserted.map_err(|text| breach("overlap", text))?;
                 self.held.push(Held { block, stream: *stream, value: None });
@@ -97,9 +98,14 @@ impl<'a> Ledger<'a> {
 
     /// Gives a block back; the last one takes its place.
     pub fn free(&mut self, index: usize) -> Result<()> {
+        self.bench.enter(self.held[index].stream.device)?;
+        self.free_from_here(index)
+    }
+
+    /// The same, whichever device the calling thread is on.
+    pub fn free_from_here(&mut self, index: usize) -> Result<()> {
         let Held { block, stream, .. } = self.held.swap_remove(index);
         self.ranges.remove(block.address);
-        self.bench.enter(stream.device)?;
         self.bench.free(&stream, block)
     }
 

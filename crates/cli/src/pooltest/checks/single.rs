@@ -3,8 +3,9 @@
 use anyhow::{Result, ensure};
 
 use super::{
+    super::clause::LOAD,
     Case, Notes,
-    breach::{breach, refused, wait},
+    breach::{breach, breach_with, refused, wait},
     ledger::Ledger,
     numbers::Numbers,
 };
@@ -16,25 +17,39 @@ const SIZES: [u64; 20] = [
     3_145_745, 16_777_216, 33_554_433,
 ];
 
+/// What to do about a factory that makes nothing good.
+const FACTORY: &str = "The factory is called once for every stream (cairn/factory.h), and each time makes an allocator that works: never null, no exception, and in a descriptor the object and the functions alloc, free and get-address.";
+
 /// The library was loaded; an allocator can be made for a stream, ended, and made for another.
 pub fn load(case: &Case<'_>) -> Result<Notes> {
-    let stream = case.bench.stream(0)?;
-    case.bench.unregister(&stream)?;
-    case.bench.stream(0)?;
+    case.enter_stage_with(LOAD, Some(FACTORY));
+    let make = || -> Result<()> {
+        let stream = case.bench.stream(0)?;
+        case.bench.unregister(&stream)?;
+        case.bench.stream(0)?;
+        Ok(())
+    };
+    make().map_err(|error| breach_with(LOAD, FACTORY, format!("{error:#}")))?;
     Ok(Notes::new())
 }
 
-/// All sizes at a time, each written to its last byte.
+/// All sizes at a time, each written to its last byte. Then half as much again of each, and the same backwards: memory that is
+/// used again has to be long enough for the new request.
 pub fn sizes(case: &Case<'_>) -> Result<Notes> {
     let stream = case.bench.stream(0)?;
     let mut ledger = Ledger::new(&case.bench);
-    for bytes in SIZES {
-        ledger.take(&stream, bytes)?;
-        ledger.write(ledger.len() - 1)?;
-        ledger.verify(ledger.len() - 1)?;
+    let longer = SIZES.map(|bytes| bytes + bytes.div_ceil(2));
+    let backwards = SIZES.iter().rev().copied();
+    let rounds = [SIZES.to_vec(), longer.to_vec(), backwards.collect(), SIZES.to_vec()];
+    for sizes in rounds {
+        for bytes in sizes {
+            ledger.take(&stream, bytes)?;
+            ledger.write(ledger.len() - 1)?;
+            ledger.verify(ledger.len() - 1)?;
+        }
+        ledger.verify_all()?;
+        ledger.free_all()?;
     }
-    ledger.verify_all()?;
-    ledger.free_all()?;
     Ok(Notes::new())
 }
 

@@ -4,16 +4,27 @@ use anyhow::Result;
 
 use super::{
     Case, Notes,
-    breach::{refused, wait},
+    breach::{check_place, refused, refused_with_room, wait},
 };
-use crate::bench::pool::{Bench, Block, Stream};
+use crate::bench::pool::{Bench, Block, Refusal, Stream};
 
 const MIB: u64 = 1 << 20;
 /// Small and large ones: pools treat them differently.
 const SIZES: [u64; 4] = [1000, 4096, MIB + 1, 8 * MIB];
 
 fn take(bench: &Bench, stream: &Stream, bytes: u64) -> Result<Block> {
-    bench.allocate(stream, bytes).map_err(|refusal| refused(bytes, &refusal))
+    let block = bench.allocate(stream, bytes).map_err(|refusal| refused(bytes, &refusal))?;
+    check_place(bench, stream, &block)?;
+    Ok(block)
+}
+
+/// The same on a small device, which has room for it.
+fn take_of_small(bench: &Bench, stream: &Stream, bytes: u64) -> Result<Block> {
+    match bench.allocate(stream, bytes) {
+        Err(Refusal::Null) => Err(refused_with_room("out-of-memory", bytes)),
+        Err(refusal) => Err(refused(bytes, &refusal)),
+        Ok(block) => check_place(bench, stream, &block).map(|()| block),
+    }
 }
 
 /// Only the beginning: what the checker compares is who touches it.
@@ -65,7 +76,7 @@ pub fn pending(case: &Case<'_>) -> Result<Notes> {
     let stream = bench.stream(0)?;
     let mut blocks = Vec::new();
     for _ in 0..6 {
-        let block = take(bench, &stream, 12 * MIB)?;
+        let block = take_of_small(bench, &stream, 12 * MIB)?;
         write(bench, &stream, &block)?;
         blocks.push(block);
     }

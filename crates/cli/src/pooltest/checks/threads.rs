@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 
 use super::{
     Case, Notes,
-    breach::{breach, refused},
+    breach::{breach, check_place, refused},
     ledger::{Held, verify, write},
     numbers::Numbers,
 };
@@ -92,6 +92,7 @@ fn work(shared: &Shared<'_>, stream: &Stream, numbers: &mut Numbers) -> Result<(
             Ok(block) => block,
             Err(refusal) => return Err(refused(bytes, &refusal)),
         };
+        check_place(shared.bench, stream, &block)?;
         let inserted = lock(&shared.ranges).insert(block.address, bytes);
         inserted.map_err(|text| breach("overlap", text))?;
         let mut one = Held::new(block, *stream);
