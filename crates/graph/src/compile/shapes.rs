@@ -89,7 +89,7 @@ fn types_only(
 ) -> Vec<Desc> {
     let first = inputs.iter().flatten().next().map_or(DType::Float, |info| info.desc.dtype);
     let inferred = types_of_stand_ins(operation, inputs);
-    let count = declared.outputs.len().max(operation.row.outputs.len()).max(inferred.len());
+    let count = declared.outputs.len().max(operation.row.outputs.len());
     let dtype = |at: usize| {
         let declared = declared.outputs.get(at).map(|desc| desc.dtype);
         let declared = declared.filter(|dtype| *dtype != DType::Undefined);

@@ -289,3 +289,13 @@ fn axes_of_an_unknown_number_are_refused_in_words() {
     let refused = read_model(&model).unwrap_err();
     assert!(refused.contains("the sizes [-1]") && !refused.contains("Some"), "{refused}");
 }
+
+#[test]
+fn convolutions_in_double_are_refused_by_name() {
+    const DOUBLE: i32 = 11;
+    let mut model = model(vec![node("Conv", "conv", &["x", "w"], &["y"])]);
+    let graph = model.graph.as_mut().unwrap();
+    graph.input = vec![port("x", DOUBLE, &[1, 1, 4, 4]), port("w", DOUBLE, &[1, 1, 2, 2])];
+    let refused = read_model(&model).unwrap_err();
+    assert!(refused.contains("'conv' (Conv)") && refused.contains("type double"), "{refused}");
+}
