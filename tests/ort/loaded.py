@@ -52,7 +52,7 @@ def run(data, inputs):
     given, made = acl.mdl.create_dataset(), acl.mdl.create_dataset()
     owned = []
     for index, array in enumerate(inputs):
-        array = np.ascontiguousarray(array)
+        array = np.array(array, order="C")
         memory = value(*acl.rt.malloc(max(array.nbytes, 1), HUGE_FIRST))
         owned.append(memory)
         if array.nbytes:

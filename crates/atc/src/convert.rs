@@ -110,7 +110,8 @@ pub fn build(
     ];
     let mut options = ConvertOptions { name: name.unwrap_or_default(), attrs, ..options(flags)? };
     if options.input_format.is_empty() && origin == Origin::Onnx {
-        options.input_format = "NCHW".to_owned();
+        let has_any_sizes = !options.shapes.dynamic_dims.is_empty();
+        options.input_format = if has_any_sizes { "ND" } else { "NCHW" }.to_owned();
     }
     let mut step = || {
         let _ = out.write_all(b".").and_then(|()| out.flush());

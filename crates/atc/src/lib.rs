@@ -52,9 +52,14 @@ pub fn log_level(arguments: &[String]) -> Option<&'static str> {
 
 /// Runs a command line without the program's name; gives the status of the process.
 pub fn run(arguments: &[String], out: &mut dyn Write, errors: &mut dyn Write) -> i32 {
+    let parsed = Flags::parse(arguments);
+    if parsed.as_ref().is_ok_and(|flags| flags.is_on("help")) {
+        let _ = out.write_all(flags::help().as_bytes());
+        return 0;
+    }
     let _ = writeln!(out, "ATC start working now, please wait for a moment.");
     let _ = out.flush();
-    let flags = match Flags::parse(arguments) {
+    let flags = match parsed {
         Ok(flags) => flags,
         Err(text) => {
             let _ = writeln!(errors, "ERROR: {text}");
@@ -62,10 +67,6 @@ pub fn run(arguments: &[String], out: &mut dyn Write, errors: &mut dyn Write) ->
             return FAILED;
         }
     };
-    if flags.is_on("help") {
-        let _ = out.write_all(flags::help().as_bytes());
-        return 0;
-    }
     let mut warnings = Vec::new();
     let outcome = execute(&flags, arguments, out, &mut warnings);
     let status = match outcome {
@@ -95,6 +96,7 @@ fn execute(
     warnings: &mut Vec<String>,
 ) -> Result<(), Problem> {
     settings::check(flags, warnings)?;
+    settings::check_empty(flags)?;
     match settings::mode(flags)? {
         settings::Mode::Build => convert::build(flags, arguments, out, warnings),
         settings::Mode::Json => show::write_json(flags),

@@ -38,7 +38,41 @@ pub fn check(flags: &Flags, warnings: &mut Vec<String>) -> Result<(), Problem> {
             "--precision_mode and --precision_mode_v2 exclude each other",
         ));
     }
+    check_formats(flags)
+}
+
+/// Gears of any sizes are for inputs without a format, those of images for images.
+fn check_formats(flags: &Flags) -> Result<(), Problem> {
+    let format = flags.get("input_format");
+    let expected = [("dynamic_dims", &["ND"][..]), ("dynamic_image_size", &["NCHW", "NHWC"])];
+    for (gears, formats) in expected {
+        let value = flags.get(gears);
+        if !value.is_empty() && !format.is_empty() && !formats.contains(&format) {
+            let (one, text) = (formats.join(" or "), format!("--{gears}={value}"));
+            return Err(Problem::new(
+                "E10001",
+                format!("--input_format={format}: expected {one} with {text}"),
+            ));
+        }
+    }
     Ok(())
+}
+
+/// Refuses flags whose value is empty on the command line.
+pub fn check_empty(flags: &Flags) -> Result<(), Problem> {
+    const SIZES: [&str; 5] = [
+        "input_shape",
+        "input_shape_range",
+        "dynamic_batch_size",
+        "dynamic_image_size",
+        "dynamic_dims",
+    ];
+    match flags.set().find(|(flag, value)| value.is_empty() && SIZES.contains(&flag.name)) {
+        Some((flag, _)) => {
+            Err(Problem::new("E10004", format!("--{}= is empty: expected sizes", flag.name)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_value(flag: &Flag, value: &str) -> Result<(), Problem> {

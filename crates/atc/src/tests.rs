@@ -224,6 +224,15 @@ fn wrong_values_are_named_with_their_number() {
         ),
         (&["--input_shape=x:1~2,3", "--dynamic_batch_size=1,2"], &["E10009", "exclude"]),
         (&["--input_format=XYZ"], &["E10001", "--input_format=XYZ"]),
+        (
+            &["--input_shape=x:-1,3", "--dynamic_dims=1;2", "--input_format=NCHW"],
+            &["E10001", "--input_format=NCHW: expected ND with --dynamic_dims=1;2"],
+        ),
+        (
+            &["--dynamic_image_size=1,2;3,4", "--input_format=ND"],
+            &["E10001", "--input_format=ND: expected NCHW or NHWC with --dynamic_image_size"],
+        ),
+        (&["--input_shape="], &["E10004", "--input_shape= is empty"]),
         (&["--output="], &["E10004", "--output"]),
         (&["--output=/tmp/"], &["E10021", "--output=/tmp/"]),
         (&["--framework="], &["E10007", "--framework is missing"]),
@@ -381,4 +390,5 @@ fn wrong_command_lines() {
     }
     let (status, text) = atc(&["--help"]);
     assert!(status == 0 && text.contains("--input_shape") && !text.contains("failed"), "{text}");
+    assert!(!text.contains("ATC start"), "{text}");
 }

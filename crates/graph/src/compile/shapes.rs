@@ -80,43 +80,74 @@ fn conflict(operation: &Operation, inputs: &[Option<ValueInfo>], text: &str) -> 
     Failure::failed(format!("the node {name} ({kind}) is fed {}: {text}", fed.join(", ")))
 }
 
-/// Nothing but types: of the graph where it has them, else of the first input.
+/// Nothing but types: those of the operator, which decides them when it runs; else of the graph where it has them, else
+/// of the first input.
 fn types_only(
     operation: &Operation,
     inputs: &[Option<ValueInfo>],
     declared: &DeclaredOutputs<'_>,
 ) -> Vec<Desc> {
     let first = inputs.iter().flatten().next().map_or(DType::Float, |info| info.desc.dtype);
+    let inferred = types_of_stand_ins(operation, inputs);
     let count = declared.outputs.len().max(operation.row.outputs.len());
-    let inferred = types_of_single_elements(operation, inputs);
-    let inferred = |at: usize| inferred.get(at).copied().unwrap_or(first);
-    (0..count)
-        .map(|at| declared.outputs.get(at).map_or(DType::Undefined, |desc| desc.dtype))
-        .enumerate()
-        .map(|(at, dtype)| {
-            Desc::unknown(if dtype == DType::Undefined { inferred(at) } else { dtype })
-        })
-        .collect()
+    let dtype = |at: usize| {
+        let declared = declared.outputs.get(at).map(|desc| desc.dtype);
+        let declared = declared.filter(|dtype| *dtype != DType::Undefined);
+        inferred.get(at).copied().or(declared).unwrap_or(first)
+    };
+    (0..count).map(|at| Desc::unknown(dtype(at))).collect()
 }
 
-/// The types of the outputs if each input that is not known had one element; none if that cannot be.
-fn types_of_single_elements(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Vec<DType> {
-    for rank in 0..=4 {
-        let with_ones = |info: &ValueInfo| {
-            let mut desc = info.desc.clone();
-            if !desc.has_rank() {
-                desc.dims = vec![1; rank];
+/// Inputs of more elements get no values that stand in for theirs: none of them is a list of sizes.
+const STAND_IN_ELEMENTS: usize = 256;
+
+/// The types of the outputs if each input that is not known had one element, and values of 1 or 0; none if that cannot be.
+fn types_of_stand_ins(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Vec<DType> {
+    let types = |layouts: Vec<Layout>| layouts.iter().map(|layout| layout.dtype).collect();
+    for single in [false, true] {
+        for rank in 0..=4 {
+            for value in [None, Some(1), Some(0)] {
+                let tensors: Vec<Option<KnownTensor>> = (inputs.iter())
+                    .map(|info| stand_in(info.as_ref()?, rank, single, value))
+                    .collect();
+                match operation.infer(&tensors) {
+                    Ok(layouts) => return types(layouts),
+                    Err(Error::NeedsValues(_)) => {}
+                    Err(_) if value.is_none() => break,
+                    Err(_) => {}
+                }
             }
-            desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = 1);
-            ValueInfo { desc, bytes: info.bytes.clone() }.known_tensor()
-        };
-        let tensors: Vec<Option<KnownTensor>> =
-            inputs.iter().map(|info| info.as_ref().and_then(with_ones)).collect();
-        if let Ok(layouts) = operation.infer(&tensors) {
-            return layouts.iter().map(|layout| layout.dtype).collect();
         }
     }
     Vec::new()
+}
+
+/// An input with sizes of 1 for those that are not known, or for all if it is to be `single`, and this value.
+fn stand_in(info: &ValueInfo, rank: usize, single: bool, value: Option<u8>) -> Option<KnownTensor> {
+    let mut info = info.clone();
+    if !info.desc.has_rank() {
+        info.desc.dims = vec![1; rank];
+    }
+    let all = single && info.bytes.is_none();
+    info.desc.dims.iter_mut().filter(|dim| all || **dim < 0).for_each(|dim| *dim = 1);
+    let mut tensor = info.known_tensor()?;
+    if let (Some(value), None) = (value, &tensor.bytes)
+        && tensor.layout.count() <= STAND_IN_ELEMENTS
+    {
+        tensor.bytes = Some(stand_in_bytes(&tensor.layout, value));
+    }
+    Some(tensor)
+}
+
+/// The elements of a tensor that are all 1, or all 0.
+fn stand_in_bytes(layout: &Layout, value: u8) -> Bytes {
+    let item = layout.item();
+    let element = match layout.dtype {
+        DType::Float => f32::from(value).to_le_bytes().to_vec(),
+        DType::Double => f64::from(value).to_le_bytes().to_vec(),
+        _ => (0..item).map(|at| if at == 0 { value } else { 0 }).collect(),
+    };
+    element.repeat(layout.count()).into()
 }
 
 /// What inference gives for every one of the [`SAMPLES`]; `None` if it cannot tell.
@@ -224,6 +255,34 @@ mod tests {
         match infer(&operation, &inputs, &DeclaredOutputs { outputs: &[] }).unwrap() {
             Inference::Partly(descs) => assert_eq!(descs[0].dtype, DType::Int64),
             Inference::Known(layouts) => panic!("{layouts:?}"),
+        }
+    }
+
+    #[test]
+    fn types_are_those_of_the_operator_where_sizes_are_values() {
+        let types = |kind: &str, inputs: &[(DType, &[i64])]| {
+            let node = Node { name: "n".into(), kind: kind.into(), ..Node::default() };
+            let operation = Operation::of(&node).unwrap();
+            let inputs: Vec<Option<ValueInfo>> = (inputs.iter())
+                .map(|(dtype, dims)| Some(ValueInfo { desc: Desc::new(*dtype, dims), bytes: None }))
+                .collect();
+            match infer(&operation, &inputs, &DeclaredOutputs { outputs: &[] }).unwrap() {
+                Inference::Partly(descs) => descs.iter().map(|desc| desc.dtype).collect::<Vec<_>>(),
+                Inference::Known(layouts) => layouts.iter().map(|one| one.dtype).collect(),
+            }
+        };
+        use DType::{Bool, Float, Int32, Int64};
+        for dims in [&[2i64][..], &[-1], &[-2]] {
+            assert_eq!(types("Fill", &[(Int64, dims), (Float, &[])]), [Float]);
+            assert_eq!(types("Fill", &[(Int64, dims), (Bool, &[])]), [Bool]);
+            let one_hot = [(Int64, dims), (Int64, &[]), (Float, &[1]), (Float, &[1])];
+            assert_eq!(types("OneHot", &one_hot), [Float]);
+            let range = [(Float, &[][..]), (Float, &[]), (Float, &[])];
+            assert_eq!(types("Range", &range), [Float]);
+            assert_eq!(types("TopKV2", &[(Float, &[3, 4]), (Int32, &[])]), [Float, Int32]);
+            assert_eq!(types("ArgMaxV2", &[(Float, dims), (Int64, &[])]), [Int64]);
+            assert_eq!(types("Reshape", &[(Float, &[3, 4]), (Int64, dims)]), [Float]);
+            assert_eq!(types("BroadcastTo", &[(Float, &[3, 4]), (Int64, dims)]), [Float]);
         }
     }
 

@@ -113,9 +113,14 @@ impl OfflineModel {
         let largest = Gears::largest(&gears);
         let executables = match gears.is_empty() {
             true => vec![compile(described(None))?],
-            false => {
-                gears.iter().map(|dims| compile(described(Some(dims)))).collect::<Result<_>>()?
-            }
+            false => (gears.iter().zip(description.gears.values()))
+                .map(|(dims, gear)| {
+                    compile(described(Some(dims))).map_err(|failure| Failure {
+                        text: format!("with the gear {gear:?}, {}", failure.text),
+                        ..failure
+                    })
+                })
+                .collect::<Result<_>>()?,
         };
         Ok(CompiledModel { description, executables, largest })
     }

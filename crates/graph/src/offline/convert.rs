@@ -142,7 +142,14 @@ impl ConvertOptions {
         self.aipp.apply(&mut graph, &mut inputs, &options.gears).map_err(|failure| {
             wrong(code::INVALID_VALUE, "insert_op_conf", &self.insert_op_conf, failure.text)
         })?;
-        OfflineModel::build_with_inputs(graph, inputs, options.gears).map_err(other)
+        let (option, value) = self.gear_option(&options.gears);
+        let has_gears = options.gears != Gears::None;
+        OfflineModel::build_with_inputs(graph, inputs, options.gears).map_err(|failure| {
+            match has_gears {
+                true => wrong(code::OTHER, option, value, failure.text),
+                false => other(failure),
+            }
+        })
     }
 
     /// Builds a model of a graph that somebody made, whose outputs the options may choose.
@@ -382,5 +389,16 @@ mod tests {
         let mut misplaced = options("in:2,-1");
         misplaced.shapes.dynamic_batch_size = "1,2".into();
         assert_eq!(refused(misplaced, &[2, 4]).0, "E10018");
+        let mut halved = graph(&[-1, 4]);
+        let (split, _) = halved.nodes().find(|(_, node)| node.name == "act").unwrap();
+        let node = halved.node_mut(split).unwrap();
+        node.kind = "SplitD".into();
+        node.attrs = [("split_dim", 0i64), ("num_split", 2)]
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .into();
+        node.output_descs.push(node.output_descs[0].clone());
+        let error = gears("2,3").build(halved).err().unwrap();
+        let start = "--dynamic_batch_size=2,3: with the gear [3], ";
+        assert!(error.text.starts_with(start) && error.text.contains("act"), "{}", error.text);
     }
 }

@@ -193,9 +193,9 @@ impl<'a> Model<'a> {
         scope: &mut Scope<'_>,
         builder: &mut Builder,
     ) -> Result<(), String> {
-        for node in nodes {
+        for (at, node) in nodes.iter().enumerate() {
             let label = scope.node_name(node);
-            self.node(node, &label, scope, builder)
+            self.node(node, &label, scope, builder, &nodes[at..])
                 .map_err(|error| in_node(&label, &node.op_type, error))?;
         }
         Ok(())
@@ -207,16 +207,13 @@ impl<'a> Model<'a> {
         label: &str,
         scope: &mut Scope<'_>,
         builder: &mut Builder,
+        rest: &[NodeProto],
     ) -> Result<(), String> {
         let mut inputs = Vec::with_capacity(node.input.len());
         for name in &node.input {
             inputs.push(match name.is_empty() {
                 true => None,
-                false => Some(scope.find(name, builder).ok_or_else(|| {
-                    format!(
-                        "it reads '{name}', which no input, initializer or node before it is named"
-                    )
-                })?),
+                false => Some(scope.find(name, builder).ok_or_else(|| made_nowhere(name, rest))?),
             });
         }
         let key = (domain(&node.domain), node.op_type.as_str(), node.overload.as_str());
@@ -287,14 +284,14 @@ impl<'a> Model<'a> {
                 None => absent.push(name),
             }
         }
-        for body in &function.node {
+        for (at, body) in function.node.iter().enumerate() {
             self.budget.take_function_node()?;
             let mut bound = bind_attributes(body, function, node);
             for name in bound.input.iter_mut().filter(|name| absent.contains(&name.as_str())) {
                 name.clear();
             }
             let label = scope.node_name(&bound);
-            self.node(&bound, &label, &mut scope, builder)
+            self.node(&bound, &label, &mut scope, builder, &function.node[at..])
                 .map_err(|error| in_node(&label, &bound.op_type, error))?;
         }
         let result = |name: &String| {
@@ -306,6 +303,22 @@ impl<'a> Model<'a> {
         };
         function.output.iter().take(node.output.len()).map(result).collect()
     }
+}
+
+/// Why a node cannot read a tensor that neither comes from outside nor was made before it; `rest` are that node and those after it.
+fn made_nowhere(name: &str, rest: &[NodeProto]) -> String {
+    let makes = |node: &&NodeProto| node.output.iter().any(|output| output == name);
+    let later = match rest.iter().find(makes) {
+        Some(node) if rest.first().is_some_and(|reader| std::ptr::eq(reader, node)) => {
+            ": the node itself makes it, so the graph has a cycle".to_owned()
+        }
+        Some(node) => format!(
+            ": a later {} makes it, so the graph has a cycle or its nodes are not in order",
+            node.op_type
+        ),
+        None => String::new(),
+    };
+    format!("it reads '{name}', which comes from no input, initializer or earlier node{later}")
 }
 
 /// An error of a node. The name of a node inside of another has the other's, so that the innermost is enough.

@@ -55,6 +55,9 @@ pub fn read_tensor(bytes: Vec<u8>) -> Result<Constant, String> {
 /// The oldest version of ONNX's operators that is read.
 const OLDEST_OPSET: i64 = 7;
 
+/// The newest version of which any operator is known; what later ones change is not.
+const NEWEST_OPSET: i64 = 28;
+
 /// Reads a model. The text of an error names node, tensor and value; operators that are not supported are all named
 /// at once.
 pub fn read(bytes: impl Into<Bytes>, options: &ReadOptions) -> Result<Graph, String> {
@@ -76,6 +79,9 @@ pub fn read(bytes: impl Into<Bytes>, options: &ReadOptions) -> Result<Graph, Str
                 "The model uses version {version} of ONNX's operators; {OLDEST_OPSET} is the oldest that is supported. Convert it with onnx.version_converter."
             ));
         }
+        Some(version) if version > NEWEST_OPSET => log::warn!(
+            "The model uses version {version} of ONNX's operators; {NEWEST_OPSET} is the newest that is known, and its meaning is taken."
+        ),
         _ => {}
     }
     let functions = (model.functions.iter())

@@ -4,6 +4,7 @@ use super::wire::*;
 use super::{ReadOptions, read};
 use crate::ir::{Attr, Graph, NET_OUTPUT};
 use bytes::Bytes;
+use cairn_tensor::DType;
 use prost::Message;
 
 const FLOAT: i32 = 1;
@@ -191,6 +192,11 @@ fn a_cycle_is_refused_with_node_and_tensor() {
     let nodes = vec![node("Add", "one", &["x", "b"], &["y"]), node("Abs", "two", &["y"], &["b"])];
     let refused = read_model(&model(nodes)).unwrap_err();
     assert!(refused.contains("'one'") && refused.contains("'b'"), "{refused}");
+    assert!(refused.contains("a later Abs") && refused.contains("a cycle"), "{refused}");
+    let nodes = vec![node("Add", "one", &["x", "nowhere"], &["y"])];
+    let refused = read_model(&model(nodes)).unwrap_err();
+    assert!(refused.contains("from no input, initializer or earlier node"), "{refused}");
+    assert!(!refused.contains("cycle"), "{refused}");
 }
 
 #[test]
@@ -256,4 +262,40 @@ fn a_difference_of_open_sizes_is_not_taken_for_known() {
         });
     }
     assert_eq!(output_dims(&read_model(&model).unwrap()), [-1]);
+}
+
+/// The type of what is made of a shape that only a run brings is that of the value, not of the shape.
+#[test]
+fn types_do_not_come_from_lists_of_sizes() {
+    let mut fill = node("ConstantOfShape", "fill", &["x"], &["y"]);
+    fill.attribute.push(AttributeProto {
+        name: "value".into(),
+        t: Some(floats("", &[1.5])),
+        ..Default::default()
+    });
+    let mut model = model(vec![fill]);
+    let graph = model.graph.as_mut().unwrap();
+    graph.input = vec![port("x", INT64, &[2])];
+    graph.output = vec![port("y", FLOAT, &[-1, -1])];
+    let read = read_model(&model).unwrap();
+    let net = read.nodes().find(|(_, node)| node.kind == NET_OUTPUT).unwrap().1;
+    assert_eq!(net.input_descs[0].dtype, DType::Float);
+}
+
+#[test]
+fn axes_of_an_unknown_number_are_refused_in_words() {
+    let mut model = model(vec![node("ReduceSum", "sum", &["x", "axes"], &["y"])]);
+    model.graph.as_mut().unwrap().input.push(port("axes", INT64, &[-1]));
+    let refused = read_model(&model).unwrap_err();
+    assert!(refused.contains("the sizes [-1]") && !refused.contains("Some"), "{refused}");
+}
+
+#[test]
+fn convolutions_in_double_are_refused_by_name() {
+    const DOUBLE: i32 = 11;
+    let mut model = model(vec![node("Conv", "conv", &["x", "w"], &["y"])]);
+    let graph = model.graph.as_mut().unwrap();
+    graph.input = vec![port("x", DOUBLE, &[1, 1, 4, 4]), port("w", DOUBLE, &[1, 1, 2, 2])];
+    let refused = read_model(&model).unwrap_err();
+    assert!(refused.contains("'conv' (Conv)") && refused.contains("type double"), "{refused}");
 }

@@ -28,6 +28,16 @@ fn add_unit_dimension_to_window(window: &mut Window) {
     window.pads.insert(0, (0, 0));
 }
 
+/// Refuses inputs of types that convolutions are not computed in.
+fn check_type(x: &Value) -> Result<(), String> {
+    match x.dtype() {
+        DType::Float | DType::Float16 | DType::Bf16 => Ok(()),
+        dtype => Err(format!(
+            "its input is of the type {dtype}: convolutions are computed in float, float16 and bfloat16"
+        )),
+    }
+}
+
 /// The sizes of a filter after its two dimensions of channels.
 fn kernel_of(node: &Conversion<'_>, filter: &Value) -> Result<Vec<i64>, String> {
     let dims = node.known_dims(filter, "its filter")?;
@@ -105,6 +115,7 @@ fn convolve_groups(
     bias: Option<&Value>,
     groups: i64,
 ) -> Result<Value, String> {
+    check_type(&x)?;
     let kernel = kernel_of(node, &filter)?;
     let mut window = Window::read(node, &x, kernel)?;
     let is_1d = window.kernel.len() == 1;
@@ -146,6 +157,7 @@ fn conv_attrs(groups: i64, window: &Window, format: &str) -> Attrs {
 /// Padding follows from the sizes of the output, where the node names them.
 fn conv_transpose(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     let (mut x, mut filter, bias) = (node.input(0)?, node.input(1)?, node.optional(2));
+    check_type(&x)?;
     let kernel = kernel_of(node, &filter)?;
     let rank = kernel.len();
     let x_rank = node.rank(&x)?;
@@ -237,6 +249,7 @@ fn with_zeros(values: &[i64]) -> Vec<i64> {
 fn deform_conv(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     let (x, filter, offset) = (node.input(0)?, node.input(1)?, node.input(2)?);
     let (bias, mask) = (node.optional(3), node.optional(4));
+    check_type(&x)?;
     let kernel = kernel_of(node, &filter)?;
     if kernel.len() != 2 {
         return Err(format!("its window has the sizes {kernel:?}: 2 dimensions are supported"));

@@ -1,6 +1,7 @@
 //! Operators that make tensors from numbers and sizes.
 
 use super::Converters;
+use super::expression::diagonals;
 use crate::ir::{Attrs, Constant, Desc};
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs};
@@ -71,26 +72,20 @@ fn constant_of_shape(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
 fn eye_like(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     let x = node.input(0)?;
     let dtype = node.dtype("dtype")?.unwrap_or(x.dtype());
-    let dims = node.known_dims(&x, "its input")?;
-    let [rows, columns] = dims[..] else {
-        return Err(format!("its input has {} dimensions, not 2", dims.len()));
-    };
-    let k = node.int("k", 0);
-    let mut ones = vec![0u8; node.reserve(rows.saturating_mul(columns), 1)?];
-    for row in 0..rows {
-        let column = row.saturating_add(k);
-        if (0..columns).contains(&column) {
-            ones[(row * columns + column) as usize] = 1;
-        }
+    match node.rank(&x)? {
+        2 => {}
+        rank => return Err(format!("its input has {rank} dimensions, not 2")),
     }
-    let desc = Desc::new(DType::Bool, &dims);
-    let ones = node.constant(Constant { desc, bytes: ones.into() });
+    let (diagonals, k) = (diagonals(node, &x)?, node.int_list(&[node.int("k", 0)]));
+    let ones = node.add("Equal", &[&diagonals, &k], Attrs::new())?;
     Ok(vec![node.cast(&ones, dtype)?])
 }
 
 fn range(node: &mut Conversion<'_>) -> Result<Vec<Value>, String> {
     let (start, limit, delta) = (node.input(0)?, node.input(1)?, node.input(2)?);
-    Ok(vec![node.add("Range", &[&start, &limit, &delta], Attrs::new())?])
+    let mut numbers = node.add("Range", &[&start, &limit, &delta], Attrs::new())?;
+    node.learn_dims(&mut numbers, &[-1]);
+    Ok(vec![numbers])
 }
 
 /// Sizes, all or from `start` to before `end`, which may count from the last.

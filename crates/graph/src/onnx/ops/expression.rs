@@ -45,6 +45,18 @@ pub fn counting(node: &mut Conversion<'_>, limit: &Value) -> Made {
     Ok(numbers)
 }
 
+/// For each element of a matrix of the last two sizes of x: the number of its column less that of its row.
+pub fn diagonals(node: &mut Conversion<'_>, x: &Value) -> Made {
+    let rank = node.rank(x)? as i64;
+    if rank < 2 {
+        return Err(format!("its input has {rank} dimensions, and matrices have at least 2"));
+    }
+    let (rows, columns) = (size_at(node, x, rank - 2)?, size_at(node, x, rank - 1)?);
+    let (rows, columns) = (counting(node, &rows)?, counting(node, &columns)?);
+    let rows = unsqueeze(node, &rows, &[1])?;
+    plain(node, "Sub", &[&columns, &rows])
+}
+
 /// With new axes of one element.
 pub fn unsqueeze(node: &mut Conversion<'_>, x: &Value, axes: &[i64]) -> Made {
     node.add("Unsqueeze", &[x], attrs([("axes", axes.to_vec().into())]))

@@ -2,7 +2,8 @@
 
 use super::Converters;
 use super::expression::{
-    counting, join, list, plain, reshape_by, size_at, slice, slice_by, unsqueeze,
+    counting, element_at, int_scalar, join, list, plain, reshape_by, size_at, slice, slice_by,
+    unsqueeze,
 };
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
@@ -205,22 +206,26 @@ fn compress(node: &mut Conversion<'_>) -> Converted {
     Ok(vec![gather_along(node, &x, &indices, axis_index)?])
 }
 
-/// The second of `values` where the index is, the first elsewhere.
+/// The second of `values` where the index is, the first elsewhere: everywhere for an index that is none of the depth's.
 fn one_hot(node: &mut Conversion<'_>) -> Converted {
     let (indices, depth, values) = (node.input(0)?, node.input(1)?, node.input(2)?);
-    let axis_index = node.int("axis", -1);
-    let depth = node.cast(&depth, DType::Int64)?;
-    let scalar = node.int_list(&[]);
-    let depth = node.add("Reshape", &[&depth, &scalar], Attrs::new())?;
+    let at = match node.int("axis", -1) {
+        -1 => indices.rank().map_or(-1, |rank| rank as i64),
+        at => axis(at, node.rank(&indices)? + 1)? as i64,
+    };
+    let depth = int_scalar(node, &depth)?;
     let indices = node.cast(&indices, DType::Int64)?;
     let indices = wrap_indices(node, &indices, &depth)?;
-    let mut value = |at: i64| {
-        let (start, length) = (node.int_list(&[at]), node.int_list(&[1]));
-        node.add("Slice", &[&values, &start, &length], Attrs::new())
-    };
-    let (off, on) = (value(0)?, value(1)?);
-    let attrs = attrs([("axis", axis_index.into())]);
-    Ok(vec![node.add("OneHot", &[&indices, &depth, &on, &off], attrs)?])
+    let indices = unsqueeze(node, &indices, &[at])?;
+    let mut classes = counting(node, &depth)?;
+    if let Some(after) = indices.rank().map(|rank| rank - 1 - at as usize)
+        && after > 0
+    {
+        classes = unsqueeze(node, &classes, &(1..=after as i64).collect::<Vec<_>>())?;
+    }
+    let is_class = plain(node, "Equal", &[&indices, &classes])?;
+    let (off, on) = (element_at(node, &values, 0)?, element_at(node, &values, 1)?);
+    Ok(vec![plain(node, "SelectV2", &[&is_class, &on, &off])?])
 }
 
 fn scatter_elements(node: &mut Conversion<'_>) -> Converted {

@@ -1,6 +1,7 @@
 //! Pools: the greatest, the mean or a norm of each window.
 
 use super::Converters;
+use super::expression::slice;
 use super::window::{Window, with_channels};
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
@@ -36,7 +37,13 @@ impl Pool {
                 "its window has the sizes {kernel:?} for an input with {rank} dimensions: 1, 2 or 3 dimensions of positions are supported"
             ));
         }
-        let mut window = Window::read(node, &x, kernel)?;
+        let mut window = Window::read_pool(node, &x, kernel)?;
+        let crops = |pad: &(i64, i64)| pad.0.max(pad.1) <= 0 && *pad != (0, 0);
+        for (at, pad) in window.pads.iter_mut().enumerate().filter(|(_, pad)| crops(pad)) {
+            let end = node.known_dims_at(&x, 2 + at)? + pad.1;
+            x = slice(node, &x, 2 + at as i64, -pad.0, end)?;
+            *pad = (0, 0);
+        }
         let is_1d = rank == 3;
         if is_1d {
             x = node.add("Unsqueeze", &[&x], attrs([("axes", vec![2i64].into())]))?;

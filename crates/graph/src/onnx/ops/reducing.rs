@@ -41,9 +41,10 @@ fn reduce(node: &mut Conversion<'_>, x: &Value, kind: &str) -> Result<Value, Str
     if let Some(axes) =
         axes.as_ref().filter(|axes| axes.dims().is_none_or(|dims| dims.contains(&-1)))
     {
+        let sizes =
+            axes.dims().map_or("no known sizes".into(), |dims| format!("the sizes {dims:?}"));
         return Err(format!(
-            "the number of its axes is not known, and none have another meaning than some: they have the sizes {:?}",
-            axes.dims()
+            "its axes have {sizes}: it must be known whether there are any, because none at all have a meaning of their own"
         ));
     }
     let is_empty = |axes: &Value| axes.dims() == Some(&[0]);

@@ -1,7 +1,7 @@
 //! Operators that arrange elements anew: sizes, order, parts, joins.
 
 use super::Converters;
-use super::expression::{plain, reshape_by, size_at};
+use super::expression::{diagonals, plain, reshape_by, size_at};
 use crate::ir::Attrs;
 use crate::onnx::builder::Value;
 use crate::onnx::conversion::{Conversion, attrs, axis};
@@ -54,14 +54,17 @@ fn concat(node: &mut Conversion<'_>) -> Converted {
 fn depth_to_space(node: &mut Conversion<'_>) -> Converted {
     let x = node.input(0)?;
     let (block, is_block_first) = (node.int("blocksize", 0), block_mode(node)?);
-    let c = node.known_dims_at(&x, 1)?;
-    if block <= 0 || c % (block * block) != 0 {
-        return Err(format!("{c} channels are no multiple of blocksize {block} squared"));
-    }
-    let depth = c / (block * block);
     let [n, h, w] = positions(node, &x)?;
-    let [d, size] = [depth, block].map(|number| node.scalar(DType::Int64, number as f64));
-    let (d, size) = (d?, size?);
+    let c = node.known_dims_at(&x, 1).ok();
+    let square = block.checked_mul(block).filter(|square| *square > 0 && block > 0);
+    let Some(square) = square.filter(|square| c.is_none_or(|c| c % square == 0)) else {
+        let count = c.map_or("its".to_owned(), |c| c.to_string());
+        return Err(format!("{count} channels are no multiple of blocksize {block} squared"));
+    };
+    let size = node.scalar(DType::Int64, block as f64)?;
+    let d = size_at(node, &x, 1)?;
+    let square_size = node.scalar(DType::Int64, square as f64)?;
+    let d = plain(node, "FloorDiv", &[&d, &square_size])?;
     let (dims, order) = match is_block_first {
         true => ([&n, &size, &size, &d, &h, &w], [0, 3, 4, 1, 5, 2]),
         false => ([&n, &d, &size, &size, &h, &w], [0, 1, 4, 2, 5, 3]),
@@ -71,7 +74,7 @@ fn depth_to_space(node: &mut Conversion<'_>) -> Converted {
     let rows = plain(node, "Mul", &[&h, &size])?;
     let columns = plain(node, "Mul", &[&w, &size])?;
     let made = reshape_by_numbers(node, &transposed, &[&n, &d, &rows, &columns])?;
-    Ok(vec![with_channels(node, made, depth)])
+    Ok(vec![with_channels(node, made, c.map_or(-1, |c| c / square))])
 }
 
 /// Squares of positions become blocks of channels.
@@ -427,6 +430,7 @@ fn slice(node: &mut Conversion<'_>) -> Converted {
     }
     let (starts, ends) = (node.input(1)?, node.input(2)?);
     let (axes, steps) = (node.optional(3), node.optional(4));
+    let starts = first_of_backward(node, &x, starts, axes.as_ref(), steps.as_ref())?;
     let inputs = [Some(&x), Some(&starts), Some(&ends), axes.as_ref(), steps.as_ref()];
     let mut part = node.add_several("StridedSliceV2", &inputs, Attrs::new(), 1)?.remove(0);
     if let Some(dims) = x.dims() {
@@ -444,6 +448,35 @@ fn slice(node: &mut Conversion<'_>) -> Converted {
         node.learn_dims(&mut part, &dims);
     }
     Ok(vec![part])
+}
+
+/// The starts of a slice, none before the first element: a slice that goes backward from there has that element.
+fn first_of_backward(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    starts: Value,
+    axes: Option<&Value>,
+    steps: Option<&Value>,
+) -> Result<Value, String> {
+    let known = |value: &Value, least: i64| {
+        value.ints().is_some_and(|values| values.iter().all(|value| *value >= least))
+    };
+    if known(&starts, -1) || steps.is_none_or(|steps| known(steps, 1)) {
+        return Ok(starts);
+    }
+    let mut sizes = node.sizes_of(x)?;
+    if let Some(axes) = axes {
+        let rank = node.rank(x)? as i64;
+        let axes = from_front(node, axes, rank)?;
+        let first = node.int_list(&[0]);
+        sizes = plain(node, "GatherV2", &[&sizes, &axes, &first])?;
+    } else if let Some(&[count]) = starts.dims() {
+        let (first, length) = (node.int_list(&[0]), node.int_list(&[count]));
+        sizes = plain(node, "Slice", &[&sizes, &first, &length])?;
+    }
+    let least = plain(node, "Neg", &[&sizes])?;
+    let least = node.cast(&least, starts.dtype())?;
+    plain(node, "Maximum", &[&starts, &least])
 }
 
 /// Parts of a split that a model need not name.
@@ -469,6 +502,9 @@ fn split(node: &mut Conversion<'_>) -> Converted {
         (None, Some(parts)) => parts,
         (None, None) => {
             let Ok(size) = node.known_dims_at(&x, axis_index) else {
+                if node.has("num_outputs") {
+                    return split_unevenly(node, &x, axis_index, count);
+                }
                 let equal = attrs([
                     ("split_dim", (axis_index as i64).into()),
                     ("num_split", (count as i64).into()),
@@ -484,6 +520,33 @@ fn split(node: &mut Conversion<'_>) -> Converted {
     let dim = node.scalar(DType::Int32, axis_index as f64)?;
     let attrs = attrs([("num_split", (count as i64).into())]);
     node.add_several("SplitV", &[Some(&x), Some(&parts), Some(&dim)], attrs, count)
+}
+
+/// So many parts of a size that a run brings, all of the same size but for the last.
+fn split_unevenly(
+    node: &mut Conversion<'_>,
+    x: &Value,
+    axis_index: usize,
+    count: usize,
+) -> Converted {
+    let size = size_at(node, x, axis_index as i64)?;
+    let (more, divisor) = (node.int_list(&[count as i64 - 1]), node.int_list(&[count as i64]));
+    let rounded = plain(node, "Add", &[&size, &more])?;
+    let part = plain(node, "FloorDiv", &[&rounded, &divisor])?;
+    let numbers = node.counting(0..count as i64)?;
+    let begins = plain(node, "Mul", &[&numbers, &part])?;
+    let left = plain(node, "Sub", &[&size, &begins])?;
+    let zero = node.int_list(&[0]);
+    let left = plain(node, "Maximum", &[&left, &zero])?;
+    let parts = plain(node, "Minimum", &[&left, &part])?;
+    let dim = node.scalar(DType::Int32, axis_index as f64)?;
+    let attrs = attrs([("num_split", (count as i64).into())]);
+    let mut made =
+        node.add_several("SplitV", &[Some(x), Some(&parts), Some(&dim)], attrs, count)?;
+    if let Some(dims) = x.dims() {
+        made.iter_mut().for_each(|one| node.learn_dims(one, dims));
+    }
+    Ok(made)
 }
 
 /// The axes of a node: an attribute, or an input.
@@ -612,13 +675,7 @@ fn trilu(node: &mut Conversion<'_>) -> Converted {
         return Ok(vec![node.add(kind, &[&x], attrs([("diagonal", (*diagonal).into())]))?]);
     }
     let diagonal = node.input(1)?;
-    let dims = node.known_dims(&x, "its input")?;
-    let [.., rows, columns] = dims[..] else {
-        return Err(format!("its input has the sizes {dims:?}"));
-    };
-    let (rows, columns) = (node.counting(0..rows)?, node.counting(0..columns)?);
-    let rows = node.add("Unsqueeze", &[&rows], attrs([("axes", vec![1i64].into())]))?;
-    let distance = node.add("Sub", &[&columns, &rows], Attrs::new())?;
+    let distance = diagonals(node, &x)?;
     let kind = if is_upper { "GreaterEqual" } else { "LessEqual" };
     let stays = node.add(kind, &[&distance, &diagonal], Attrs::new())?;
     let zero = node.scalar(x.dtype(), 0.0)?;

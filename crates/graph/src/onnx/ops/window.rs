@@ -12,7 +12,7 @@ pub struct Window {
     pub strides: Vec<i64>,
     /// Distances between the elements of a window.
     pub dilations: Vec<i64>,
-    /// Positions before and after, by dimension.
+    /// Positions before and after, by dimension; less than 0 where some are left out.
     pub pads: Vec<(i64, i64)>,
 }
 
@@ -23,6 +23,20 @@ impl Window {
     /// Reads the attributes of a node whose window has these sizes. Padding that is to be found from sizes (`auto_pad`)
     /// needs those of the input.
     pub fn read(node: &Conversion<'_>, x: &Value, kernel: Vec<i64>) -> Result<Window, String> {
+        Window::read_with(node, x, kernel, 0)
+    }
+
+    /// The same for a pool: where windows leave positions out, padding that is to be found is less than 0.
+    pub fn read_pool(node: &Conversion<'_>, x: &Value, kernel: Vec<i64>) -> Result<Window, String> {
+        Window::read_with(node, x, kernel, i64::MIN)
+    }
+
+    fn read_with(
+        node: &Conversion<'_>,
+        x: &Value,
+        kernel: Vec<i64>,
+        least: i64,
+    ) -> Result<Window, String> {
         let mut window = Window::read_without_padding(node, kernel)?;
         let rank = window.kernel.len();
         let auto_pad = node.text("auto_pad", "NOTSET");
@@ -43,7 +57,7 @@ impl Window {
                     let size = node.known_dims_at(x, 2 + at)?;
                     let stride = window.strides[at];
                     let steps = (size + stride - 1) / stride;
-                    let total = ((steps - 1) * stride + window.extent(at) - size).max(0);
+                    let total = ((steps - 1) * stride + window.extent(at) - size).max(least);
                     window.pads[at] = split_padding(total, side == "SAME_UPPER");
                 }
             }
@@ -86,10 +100,11 @@ impl Window {
     }
 }
 
-/// Padding on both sides; an odd position goes to the end, or to the beginning.
+/// Padding on both sides; an odd position goes to the end, or to the beginning. Of positions that are taken away, an odd
+/// one is taken from the end.
 pub fn split_padding(total: i64, odd_at_end: bool) -> (i64, i64) {
-    let half = total / 2;
-    if odd_at_end { (half, total - half) } else { (total - half, half) }
+    let before = if odd_at_end { total / 2 } else { (total + 1) / 2 };
+    (before, total - before)
 }
 
 /// Values for batch and channels, then those of the positions.
