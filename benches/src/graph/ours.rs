@@ -45,7 +45,7 @@ impl CairnEngine {
 
     /// Reads, compiles and loads a model from its bytes; ready to run when it returns.
     pub fn load(&self, id: u32, bytes: &[u8], level: &str) {
-        let graph = cairn_graph::model::read(bytes).expect("the model can be read");
+        let graph = cairn_graph::model::read(bytes.to_vec()).expect("the model can be read");
         let graph = Arc::new(Mutex::new(Rank::Graph, graph));
         let options = Options::new([("ge.oo.level".to_owned(), level.to_owned())]);
         self.session
