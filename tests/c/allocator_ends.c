@@ -1,4 +1,4 @@
-// breaks: output-lifetime
+// breaks: leak output-lifetime
 /* Streams, devices and processes that end while an allocator is registered or blocks are not freed yet. Each
    part runs in a process of its own. */
 #include "child.h"

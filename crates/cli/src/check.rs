@@ -121,8 +121,16 @@ fn check_file(path: &Path, rules: &Rules) -> Result<CheckedProcess> {
         other => anyhow!("{} {other}", path.display()),
     })?;
     let mut check = ProcessCheck::new(reader.header(), rules);
-    reader.by_ref().for_each(|entry| check.entry(&entry));
-    let (process, text) = check.finish(reader.damage(), reader.is_cut_short());
+    let mut entries = 0u64;
+    for entry in reader.by_ref() {
+        entries += 1;
+        check.entry(&entry);
+    }
+    let (mut process, text) = check.finish(reader.damage(), reader.is_cut_short());
+    if entries == 0 {
+        process.warnings.push("the record has no entries: nothing was checked".into());
+        process.is_incomplete = true;
+    }
     eprint!("{text}");
     Ok(process)
 }
