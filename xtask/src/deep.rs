@@ -89,8 +89,10 @@ pub fn run(root: &Path, only: Vec<String>) -> Result<()> {
             let mut total = Counts::default();
             for queue in ["0", "1", "2"] {
                 announce(&format!("torch under the checker, TASK_QUEUE_ENABLE={queue}"));
-                let mut tests = test::checked_torch(root, &toolkit)?;
-                total += run_and_count(tests.env("TASK_QUEUE_ENABLE", queue))?;
+                for file in test::checked_files(root)? {
+                    let mut tests = test::checked_torch(root, &toolkit, &file)?;
+                    total += run_and_count(tests.env("TASK_QUEUE_ENABLE", queue))?;
+                }
             }
             Ok(total)
         });
