@@ -4,16 +4,7 @@
 int main()
 {
     begin();
-    Options options;
-    MUST_GE(ge::GEInitialize(options));
-    aclrtStream stream = new_stream();
-    void *memory = device_memory(BYTES);
-    {
-        auto pool = std::make_shared<OncePool>();
-        ge::Session session(options);
-        MUST_GE(session.AddGraph(1, doubling(-1)));
-        MUST_GE(session.RegisterExternalAllocator(stream, pool));
-        std::vector<ge::Tensor> outputs = run(session, 1, stream, memory);
+    run_in_pool(std::make_shared<OncePool>(), [](ge::Session &, aclrtStream stream, std::vector<ge::Tensor> &outputs) {
 #ifdef RIGHT
         size_t bytes = BYTES;
 #else
@@ -22,11 +13,7 @@ int main()
         MUST(aclrtMemsetAsync(outputs[0].GetData(), bytes, 1, bytes, stream));
         MUST(aclrtSynchronizeStream(stream));
         outputs.clear();
-        MUST_GE(session.UnregisterExternalAllocator(stream));
-    }
-    MUST(aclrtFree(memory));
-    MUST(aclrtDestroyStream(stream));
-    MUST_GE(ge::GEFinalize());
+    });
     end();
     return 0;
 }

@@ -87,4 +87,25 @@ protected:
     size_t used_ = 0;
 };
 
+/* Runs a graph of unknown size in a pool; `body` gets the session, the stream and the outputs. Then everything ends. */
+template <typename Body>
+static inline void run_in_pool(const std::shared_ptr<ge::Allocator> &pool, Body body)
+{
+    Options options;
+    MUST_GE(ge::GEInitialize(options));
+    aclrtStream stream = new_stream();
+    void *memory = device_memory(BYTES);
+    {
+        ge::Session session(options);
+        MUST_GE(session.AddGraph(1, doubling(-1)));
+        MUST_GE(session.RegisterExternalAllocator(stream, pool));
+        std::vector<ge::Tensor> outputs = run(session, 1, stream, memory);
+        body(session, stream, outputs);
+        MUST_GE(session.UnregisterExternalAllocator(stream));
+    }
+    MUST(aclrtFree(memory));
+    MUST(aclrtDestroyStream(stream));
+    MUST_GE(ge::GEFinalize());
+}
+
 #endif

@@ -16,13 +16,7 @@ int main(void)
     aclrtStream stream = new_stream();
     Pool pool;
     pool_create(&pool);
-    aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
-    MUST(aclrtAllocatorSetObjToDesc(desc, &pool));
-    MUST(aclrtAllocatorSetAllocFuncToDesc(desc, copying_alloc));
-    MUST(aclrtAllocatorSetFreeFuncToDesc(desc, pool_free));
-    MUST(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, pool_address));
-    MUST(aclrtAllocatorRegister(stream, desc));
-    MUST(aclrtAllocatorDestroyDesc(desc));
+    pool_register_with(&pool, stream, copying_alloc, pool_free, pool_address);
     Numbers memory = new_numbers();
     numbers = memory.numbers;
     MUST(aclrtMemsetAsync(numbers, SORT_BYTES, 1, SORT_BYTES, stream));

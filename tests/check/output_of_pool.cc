@@ -4,16 +4,8 @@
 int main()
 {
     begin();
-    Options options;
-    MUST_GE(ge::GEInitialize(options));
-    aclrtStream stream = new_stream();
-    void *memory = device_memory(BYTES);
-    {
-        auto pool = std::make_shared<OncePool>();
-        ge::Session session(options);
-        MUST_GE(session.AddGraph(1, doubling(-1)));
-        MUST_GE(session.RegisterExternalAllocator(stream, pool));
-        std::vector<ge::Tensor> outputs = run(session, 1, stream, memory);
+    auto pool = std::make_shared<OncePool>();
+    run_in_pool(pool, [&](ge::Session &session, aclrtStream stream, std::vector<ge::Tensor> &outputs) {
         MUST(aclrtSynchronizeStream(stream));
         MUST_GE(session.UnregisterExternalAllocator(stream));
         MUST_GE(session.RemoveGraph(1));
@@ -24,10 +16,8 @@ int main()
         pool->release();
         outputs.clear();
 #endif
-    }
-    MUST(aclrtFree(memory));
-    MUST(aclrtDestroyStream(stream));
-    MUST_GE(ge::GEFinalize());
+    });
+    pool.reset();
     end();
     return 0;
 }

@@ -34,13 +34,7 @@ int main(void)
     aclrtStream stream = new_stream();
     Pool pool;
     pool_create(&pool);
-    aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
-    MUST(aclrtAllocatorSetObjToDesc(desc, &pool));
-    MUST(aclrtAllocatorSetAllocFuncToDesc(desc, alloc));
-    MUST(aclrtAllocatorSetFreeFuncToDesc(desc, give_back));
-    MUST(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, same_address));
-    MUST(aclrtAllocatorRegister(stream, desc));
-    MUST(aclrtAllocatorDestroyDesc(desc));
+    pool_register_with(&pool, stream, alloc, give_back, same_address);
     /* The numbers lie on the host: the execution takes a block for their copy, and one for its workspace. */
     static float numbers[SORT_COUNT];
     Numbers memory = new_numbers();

@@ -81,15 +81,22 @@ static inline void *pool_address(aclrtAllocatorBlock block)
     return block;
 }
 
-static inline void pool_register(Pool *pool, aclrtStream stream)
+/* Registers a pool with functions of its own. */
+static inline void pool_register_with(Pool *pool, aclrtStream stream, aclrtAllocatorAllocFunc alloc, aclrtAllocatorFreeFunc free,
+                                      aclrtAllocatorGetAddrFromBlockFunc address)
 {
     aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
     MUST(aclrtAllocatorSetObjToDesc(desc, pool));
-    MUST(aclrtAllocatorSetAllocFuncToDesc(desc, pool_alloc));
-    MUST(aclrtAllocatorSetFreeFuncToDesc(desc, pool_free));
-    MUST(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, pool_address));
+    MUST(aclrtAllocatorSetAllocFuncToDesc(desc, alloc));
+    MUST(aclrtAllocatorSetFreeFuncToDesc(desc, free));
+    MUST(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address));
     MUST(aclrtAllocatorRegister(stream, desc));
     MUST(aclrtAllocatorDestroyDesc(desc));
+}
+
+static inline void pool_register(Pool *pool, aclrtStream stream)
+{
+    pool_register_with(pool, stream, pool_alloc, pool_free, pool_address);
 }
 
 /* Sorts numbers: an operator that takes a workspace. */

@@ -21,26 +21,15 @@ private:
 int main()
 {
     begin();
-    Options options;
-    MUST_GE(ge::GEInitialize(options));
-    aclrtStream stream = new_stream();
-    void *memory = device_memory(BYTES);
-    {
-        auto pool = std::make_shared<Remembering>();
-        ge::Session session(options);
-        MUST_GE(session.AddGraph(1, doubling(-1)));
-        MUST_GE(session.RegisterExternalAllocator(stream, pool));
-        std::vector<ge::Tensor> outputs = run(session, 1, stream, memory);
+    auto pool = std::make_shared<Remembering>();
+    run_in_pool(pool, [&](ge::Session &, aclrtStream stream, std::vector<ge::Tensor> &outputs) {
         MUST(aclrtSynchronizeStream(stream));
 #ifndef RIGHT
         pool->last()->Free();
 #endif
         outputs.clear();
-        MUST_GE(session.UnregisterExternalAllocator(stream));
-    }
-    MUST(aclrtFree(memory));
-    MUST(aclrtDestroyStream(stream));
-    MUST_GE(ge::GEFinalize());
+    });
+    pool.reset();
     end();
     return 0;
 }

@@ -26,23 +26,10 @@ private:
 int main()
 {
     begin();
-    Options options;
-    MUST_GE(ge::GEInitialize(options));
-    aclrtStream stream = new_stream();
-    void *memory = device_memory(BYTES);
-    {
-        auto pool = std::make_shared<Mixed>();
-        ge::Session session(options);
-        MUST_GE(session.AddGraph(1, doubling(-1)));
-        MUST_GE(session.RegisterExternalAllocator(stream, pool));
-        std::vector<ge::Tensor> outputs = run(session, 1, stream, memory);
+    run_in_pool(std::make_shared<Mixed>(), [](ge::Session &, aclrtStream stream, std::vector<ge::Tensor> &outputs) {
         MUST(aclrtSynchronizeStream(stream));
         outputs.clear();
-        MUST_GE(session.UnregisterExternalAllocator(stream));
-    }
-    MUST(aclrtFree(memory));
-    MUST(aclrtDestroyStream(stream));
-    MUST_GE(ge::GEFinalize());
+    });
     end();
     return 0;
 }

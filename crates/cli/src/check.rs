@@ -5,13 +5,14 @@ mod live;
 mod process;
 
 use crate::private_folder::PrivateFolder;
+use crate::progress::Progress;
 use crate::recorded_run::{RecordedRun, Session};
 use crate::run;
 use anyhow::{Context, Result, anyhow, ensure};
 use cairn_check::Tool;
 use cairn_check::report;
 use cairn_check::suppress::Suppressions;
-use cairn_record::{ReadError, Reader};
+use cairn_record::ReadError;
 use live::LiveCheck;
 use process::{CheckedProcess, ProcessCheck, Rules};
 use std::ffi::OsString;
@@ -113,7 +114,8 @@ fn rules(arguments: &Arguments) -> Result<Rules> {
 
 /// Checks a record, and prints what is found.
 fn check_file(path: &Path, rules: &Rules) -> Result<CheckedProcess> {
-    let mut reader = Reader::open(path).map_err(|error| match error {
+    let progress = Progress::of_files(std::slice::from_ref(&path.to_path_buf()));
+    let mut reader = progress.try_open(path).map_err(|error| match error {
         ReadError::Foreign => {
             let path = path.display();
             anyhow!("{path} is not a record; to check a program: cairn check -- {path}")
@@ -127,6 +129,7 @@ fn check_file(path: &Path, rules: &Rules) -> Result<CheckedProcess> {
         check.entry(&entry);
     }
     let (mut process, text) = check.finish(reader.damage(), reader.is_cut_short());
+    drop(progress);
     if entries == 0 {
         process.warnings.push("the record has no entries: nothing was checked".into());
         process.is_incomplete = true;

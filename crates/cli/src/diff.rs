@@ -13,15 +13,10 @@ use std::{
     str::FromStr,
 };
 
-use anyhow::{Result, anyhow};
-use cairn_record::Reader;
+use anyhow::Result;
 use cairn_runtime::config::parse_bytes;
 
-use crate::{
-    bench::step_bar::StepBar,
-    gaps, show,
-    summary::figures::{Summary, summarize},
-};
+use crate::{gaps, progress::Progress, show, summary::figures::summarize};
 use changes::Changes;
 
 /// The exit code when a file cannot be read, as other commands of this name have it: 1 says that there is a difference.
@@ -85,15 +80,12 @@ impl Threshold {
 
 /// Compares two records.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let bar = StepBar::new(2);
-    let read = |path: &Path| {
-        bar.begin(&format!("reading {}", path.display()));
-        let summary = summary_of(path);
-        bar.end();
-        summary
-    };
+    let twice = |path: &PathBuf| [path.clone(), path.clone()];
+    let files = [twice(&arguments.before), twice(&arguments.after)].concat();
+    let progress = Progress::of_files(&files);
+    let read = |path: &Path| summarize(|| progress.open(path));
     let read = (read(&arguments.before), read(&arguments.after));
-    drop(bar);
+    drop(progress);
     let (before, after) = match read {
         (Ok(before), Ok(after)) => (before, after),
         (Err(error), _) | (_, Err(error)) => {
@@ -129,8 +121,4 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         false => ExitCode::SUCCESS,
     })
-}
-
-fn summary_of(path: &Path) -> Result<Summary> {
-    summarize(|| Reader::open(path).map_err(|error| anyhow!("{} {error}", path.display())))
 }

@@ -31,7 +31,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let progress = Progress::of_files(std::slice::from_ref(&arguments.file));
     let history = History::open(&arguments.file, &progress)?;
-    progress.finish();
+    drop(progress);
     if let Some(device) = arguments.device {
         let known = || history.devices.keys().map(u32::to_string).collect::<Vec<_>>().join(", ");
         ensure!(

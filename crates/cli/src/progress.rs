@@ -1,11 +1,16 @@
-//! A bar on the terminal while records are read.
+//! Records that are read, with a bar on the terminal.
 
-use std::{fs::File, io, path::PathBuf};
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
 
-use cairn_record::reader::Source;
+use anyhow::{Result, anyhow};
+use cairn_record::{ReadError, Reader, reader::Source};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How much of some files was read; shows nothing where stderr is no terminal.
+/// How much of some files was read; shows nothing where stderr is no terminal, and nothing any more when it ends.
 pub struct Progress(ProgressBar);
 
 /// A file whose reading is shown.
@@ -15,7 +20,7 @@ pub struct Watched {
 }
 
 impl Progress {
-    /// For these files; they count by their bytes.
+    /// For these files, each as often as it is read; they count by their bytes.
     pub fn of_files(files: &[PathBuf]) -> Progress {
         let bytes = files.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|m| m.len());
         let bar = ProgressBar::new(bytes.sum());
@@ -26,13 +31,23 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Shows how a file is read.
-    pub fn watch(&self, file: File) -> Watched {
-        Watched { file, bar: self.0.clone() }
+    /// Opens a record; an error names the file.
+    pub fn open(&self, path: &Path) -> Result<Reader<Watched>> {
+        self.try_open(path).map_err(|error| anyhow!("{} {error}", path.display()))
     }
 
-    /// Removes the bar.
-    pub fn finish(&self) {
+    /// Opens a record.
+    pub fn try_open(&self, path: &Path) -> Result<Reader<Watched>, ReadError> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(ReadError::Foreign);
+        }
+        Reader::new(Watched { file, bar: self.0.clone() })
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }

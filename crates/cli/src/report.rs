@@ -17,8 +17,7 @@ mod tests;
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
 
-use anyhow::{Context, Result, anyhow};
-use cairn_record::Reader;
+use anyhow::{Context, Result};
 
 use crate::{history::History, output, progress::Progress, summary};
 
@@ -36,12 +35,12 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let path = &arguments.file;
     let output = arguments.output.clone().unwrap_or_else(|| path.with_extension("html"));
-    let progress = Progress::of_files(std::slice::from_ref(path));
+    // For the history, twice for the summary, and for the checker.
+    let progress = Progress::of_files(&[path.clone(), path.clone(), path.clone(), path.clone()]);
     let history = History::open(path, &progress)?;
-    progress.finish();
-    let open = || Reader::open(path).map_err(|error| anyhow!("{} {error}", path.display()));
-    let summary = summary::of(open)?;
-    let findings = findings::of(open()?, &history);
+    let summary = summary::of(|| progress.open(path))?;
+    let findings = findings::of(progress.open(path)?, &history);
+    drop(progress);
     let page = page::render(&data::collect(&history), &summary, &findings);
     output::create(&output, std::slice::from_ref(path))?
         .write_all(page.as_bytes())

@@ -46,7 +46,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let progress = Progress::of_files(std::slice::from_ref(&arguments.file));
     let history = History::open(&arguments.file, &progress)?;
-    progress.finish();
+    drop(progress);
     let output =
         arguments.output.clone().unwrap_or_else(|| arguments.file.with_extension("pickle"));
     let first = history.devices.keys().next().copied();

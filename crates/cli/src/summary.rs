@@ -14,7 +14,7 @@ use anyhow::Result;
 use cairn_record::{Reader, reader::Source};
 use serde_json::Value;
 
-use crate::show;
+use crate::{progress::Progress, show};
 
 /// What `cairn summary` takes.
 #[derive(clap::Args)]
@@ -33,10 +33,10 @@ pub fn of<S: Source>(open: impl Fn() -> Result<Reader<S>>) -> Result<Value> {
 
 /// Prints the summary of a record.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let shown = || arguments.file.display().to_string();
-    let open =
-        || Reader::open(&arguments.file).map_err(|error| anyhow::anyhow!("{} {error}", shown()));
-    let summary = figures::summarize(open)?;
+    let file = &arguments.file;
+    let progress = Progress::of_files(&[file.clone(), file.clone()]);
+    let summary = figures::summarize(|| progress.open(file))?;
+    drop(progress);
     show(&match arguments.json {
         true => json::render(&summary),
         false => text::render(&summary),

@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let file = BufWriter::new(output::create(&output, &arguments.files)?);
     let count = write(file, &histories, &titles(&arguments.files))
         .with_context(|| format!("cannot write {}", output.display()))?;
-    progress.finish();
+    drop(progress);
     println!("{}: {count} events; open it in https://ui.perfetto.dev", output.display());
     Ok(ExitCode::SUCCESS)
 }

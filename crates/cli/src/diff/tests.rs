@@ -1,5 +1,7 @@
 use super::*;
 use crate::record_builder::{Builder, MIB, example};
+use crate::summary::figures::Summary;
+use cairn_record::Reader;
 use cairn_record::entry::*;
 
 fn summary(record: &Builder) -> Summary {

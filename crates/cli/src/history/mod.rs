@@ -11,11 +11,11 @@ mod tests;
 pub use lives::{BlockLife, Lives};
 pub use runs::{Runs, TaskRun};
 
-use std::{collections::BTreeMap, fs::File, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use cairn_record::{
-    Entry, Epoch, Name, ReadError, Reader,
+    Entry, Epoch, Name, Reader,
     entry::{Callback, Change, Frame, Happening, Owner, SyncObject},
     layout::Header,
     reader::{Damage, Source},
@@ -107,14 +107,7 @@ pub struct History {
 impl History {
     /// Reads a record; an error names the file. What the record lacks is printed.
     pub fn open(path: &Path, progress: &Progress) -> Result<History> {
-        let open = || -> Result<_, ReadError> {
-            let file = File::open(path)?;
-            if !file.metadata()?.is_file() {
-                return Err(ReadError::Foreign);
-            }
-            Reader::new(progress.watch(file))
-        };
-        let reader = open().map_err(|error| anyhow!("{} {error}", path.display()))?;
+        let reader = progress.open(path)?;
         let is_cut_short = reader.is_cut_short();
         let history = History::read(reader);
         for gap in gaps::describe(history.entries, &history.damage, is_cut_short) {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::record_builder::example;
+use cairn_record::Reader;
 use serde_json::Value;
 
 fn page() -> String {
