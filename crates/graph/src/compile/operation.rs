@@ -182,11 +182,12 @@ pub fn run_plan(
     plan: &Plan,
     uses: &[&[Cell<u8>]],
     workspace: &[Cell<u8>],
+    groups: &[&dyn Group],
     parallel: &dyn Parallel,
 ) -> Result<(), Fault> {
     let decides_sizes = Cell::new(false);
     let sized = |_: (usize, usize), _: &[usize]| decides_sizes.set(true);
-    plan.run(&Memory { uses, workspace, parallel, sized: &sized, epilogue: None })?;
+    plan.run(&Memory { uses, workspace, parallel, groups, sized: &sized, epilogue: None })?;
     match decides_sizes.get() {
         true => Err(Fault(
             "internal error (please report): its sizes depend on values, and its row is not marked sized_by_values".into(),
