@@ -110,6 +110,7 @@ pub use shaping::COPY;
 pub const ROWS: &[&[Row]] = &[
     collective::ROWS[0],
     collective::ROWS[1],
+    collective::ROWS[2],
     activation::ROWS,
     activation_grad::ROWS,
     arithmetic::ROWS,

@@ -8,6 +8,7 @@ mod barrier;
 mod buffer;
 mod hcom;
 mod matmul;
+mod moe;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -17,7 +18,7 @@ use crate::table::{Node, Row};
 use buffer::{PackedInput, PackedOutput};
 
 /// The rows of this family, by file.
-pub const ROWS: &[&[Row]] = &[matmul::ROWS, barrier::ROWS];
+pub const ROWS: &[&[Row]] = &[matmul::ROWS, barrier::ROWS, moe::ROWS];
 /// The nodes of this family, by file.
 pub const NODES: &[&[Node]] = &[hcom::NODES, matmul::NODES, barrier::NODES];
 
