@@ -30,6 +30,11 @@ pub struct Marks {
 }
 
 impl Marks {
+    /// Whether it must run in every run of a graph, on the device: it is never computed ahead of one.
+    pub fn runs_each_time(&self) -> bool {
+        self.random || self.communicates
+    }
+
     /// A row without marks.
     pub(crate) const NONE: Marks = Marks {
         elementwise: false,
