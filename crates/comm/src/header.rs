@@ -146,7 +146,10 @@ mod tests {
 
     #[test]
     fn single_messages_match_by_their_bytes() {
-        let of = |data_type, count| Header { ticket: 4, ..Header::new(OperatorKind::Send, data_type, count) };
+        let of = |data_type, count| Header {
+            ticket: 4,
+            ..Header::new(OperatorKind::Send, data_type, count)
+        };
         assert!(of(DataType::Float32, 2).matches(&of(DataType::Int64, 1)));
         assert!(!of(DataType::Float32, 3).matches(&of(DataType::Int64, 1)));
         let collective = |count| Header::new(OperatorKind::AllReduce, DataType::Int8, count);

@@ -423,7 +423,8 @@ impl Position {
                 let n = size as usize;
                 check_list("sendCountMatrix", matrix, n * n)?;
                 let row = &matrix[rank as usize * n..][..n];
-                let column: Vec<u64> = (0..n).map(|from| matrix[from * n + rank as usize]).collect();
+                let column: Vec<u64> =
+                    (0..n).map(|from| matrix[from * n + rank as usize]).collect();
                 let has = |counts: &[u64]| counts.iter().any(|count| *count > 0);
                 if has(row) {
                     require("sendBuf", send)?;

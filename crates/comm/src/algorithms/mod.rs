@@ -92,7 +92,9 @@ pub(crate) fn scratch_bytes(plan: &Plan, position: &Position) -> usize {
         Action::ReduceScatter { pieces, .. } => {
             (size - 1) * chunk.min(pieces.of(position.rank).bytes)
         }
-        Action::AllGather { pieces: Pieces::Equal(bytes) } if gather::passes_on(*bytes, position.size) => {
+        Action::AllGather { pieces: Pieces::Equal(bytes) }
+            if gather::passes_on(*bytes, position.size) =>
+        {
             size * bytes
         }
         _ => 0,

@@ -35,7 +35,11 @@ impl Communicator {
     /// Queues an operator on a stream of the communicator's device: checks it, and submits one task. Returns at once.
     /// An operator without elements is a success and takes no part. Inside a group of the calling thread it is checked,
     /// and queued when the group ends.
-    pub fn submit(self: &Arc<Communicator>, stream: &Arc<Stream>, operator: Operator) -> Result<()> {
+    pub fn submit(
+        self: &Arc<Communicator>,
+        stream: &Arc<Stream>,
+        operator: Operator,
+    ) -> Result<()> {
         if operator.is_empty() {
             return Ok(());
         }
@@ -63,7 +67,10 @@ impl Communicator {
             bytes => {
                 let request = Request::bytes(bytes as u64).on(stream);
                 let request = request.purpose(Purpose::Collective, owner);
-                Some(Block::allocate(&self.allocator, &request).map_err(|error| Error::from(error).of(name))?)
+                Some(
+                    Block::allocate(&self.allocator, &request)
+                        .map_err(|error| Error::from(error).of(name))?,
+                )
             }
         };
         let mut launch = self.launch.lock();
@@ -227,9 +234,8 @@ impl Kernel for Exchange {
             header: self.header,
             deadline: self.deadline(),
         };
-        algorithms::run(&self.action, &links, &buffers, communicator.parts.buffer_bytes).map_err(
-            |failure| task_error(communicator.fail(&self.header.to_string(), failure)),
-        )
+        algorithms::run(&self.action, &links, &buffers, communicator.parts.buffer_bytes)
+            .map_err(|failure| task_error(communicator.fail(&self.header.to_string(), failure)))
     }
 
     fn emit_run(&self, spine: &Spine, epoch: Epoch, _: &[Span], _: &[Span]) {
