@@ -234,8 +234,14 @@ impl Kernel for Execution {
             }
         };
         let parallel = Workers(task_memory.scheduler());
-        let memory =
-            Memory { uses: &uses, workspace, parallel: &parallel, sized: &sized, epilogue: None };
+        let memory = Memory {
+            uses: &uses,
+            workspace,
+            parallel: &parallel,
+            groups: &[],
+            sized: &sized,
+            epilogue: None,
+        };
         self.plan.run(&memory).map_err(|Fault(text)| {
             Error::new(Code::OperatorException, format!("{}: {text}", self.name))
         })

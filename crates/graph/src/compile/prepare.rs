@@ -337,7 +337,8 @@ impl<'a> Preparation<'a> {
             infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
         let descs: Vec<Desc> = layouts.iter().map(Desc::from_layout).collect();
         let marks = operation.row.marks;
-        let is_constant = self.options.folds && !marks.random && has_known_values(&tensors);
+        let is_constant =
+            self.options.folds && !marks.runs_each_time() && has_known_values(&tensors);
         let folded = match self.options.folds {
             true => fold(&operation, &tensors, &layouts, &self.budget)?,
             false => None,

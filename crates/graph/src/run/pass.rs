@@ -269,7 +269,7 @@ impl LoadedPass {
             let workspace = rest[0].cells(cells);
             next += 1;
             let result = match &step.action {
-                Action::One(plan) => run_plan(plan, &uses, workspace, &parallel),
+                Action::One(plan) => run_plan(plan, &uses, workspace, &[], &parallel),
                 Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
                 Action::Jump(jump, dtype) => {
                     let selector = uses.first().copied().unwrap_or_default();
