@@ -18,6 +18,7 @@ pub fn c_source(root: &Path) -> String {
     let mut source = String::from(
         "#include \"acl/acl.h\"\n#include \"acl/acl_op_compiler.h\"\n#include \"acl/acl_rt_memory_soma.h\"\n\
          #include \"aclnn/acl_meta.h\"\n#include \"aclnn/aclnn_base.h\"\n#include \"cairn/probe.h\"\n#include \"cairn/reason.h\"\n\
+         #include \"hccl/hccl.h\"\n#include \"hccl/hccl_sym_win.h\"\n#include \"hccl/hcom.h\"\n#include \"hcomm_res.h\"\n\
          #include \"mstx/ms_tools_ext.h\"\n\n",
     );
     let mut assert = |left: &str, right: &str, name: &str| {
