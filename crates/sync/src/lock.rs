@@ -44,8 +44,8 @@ pub enum Rank {
     Capture,
     /// The scheduler's run queue.
     RunQueue,
-    /// Idle threads for host functions.
-    HostThreads,
+    /// Idle threads for host functions, or for exchanges.
+    BlockingThreads,
     /// Who registered which allocator on which stream.
     Registry,
     /// The owner and the queue of a callback lock; never held during a callback.

@@ -1,0 +1,3 @@
+//! How the ranks of a communicator find each other.
+
+pub mod root_info;
