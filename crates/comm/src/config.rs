@@ -18,6 +18,9 @@ pub struct CommConfig {
     pub exec_timeout: Option<ExecTimeout>,
 }
 
+/// The most elements of one call.
+pub const MAX_COUNT: u64 = 0x7_ffff_ffff;
+
 /// The longest name of a communicator, in bytes.
 pub const MAX_NAME: usize = 127;
 

@@ -12,6 +12,7 @@
 
 #![deny(unsafe_code)]
 
+mod algorithms;
 pub mod code;
 pub mod communicator;
 pub mod config;
@@ -20,8 +21,12 @@ pub mod engine;
 pub mod environment;
 pub mod error;
 pub mod group;
+mod header;
+mod links;
 pub mod meeting;
 pub mod operator;
+mod plan;
+pub mod rank_table;
 pub mod reduction;
 pub mod table;
 

@@ -1,5 +1,9 @@
 //! Every operator, as the program calls it.
 
+mod kind;
+
+pub use kind::OperatorKind;
+
 /// One call of an operator. Addresses are numbers, 0 is null; counts are elements; data types and reductions are the numbers
 /// of the C interface, so that all checks are made here, in HCCL's order: null pointers (2), counts (1), types and reductions
 /// (5), ranks (1).
@@ -85,25 +89,30 @@ pub struct BatchItem {
 }
 
 impl Operator {
+    /// Which operator it is.
+    pub fn kind(&self) -> OperatorKind {
+        match self {
+            Operator::AllReduce { .. } => OperatorKind::AllReduce,
+            Operator::Broadcast { .. } => OperatorKind::Broadcast,
+            Operator::AllGather { .. } => OperatorKind::AllGather,
+            Operator::AllGatherV { .. } => OperatorKind::AllGatherV,
+            Operator::ReduceScatter { .. } => OperatorKind::ReduceScatter,
+            Operator::ReduceScatterV { .. } => OperatorKind::ReduceScatterV,
+            Operator::Reduce { .. } => OperatorKind::Reduce,
+            Operator::Scatter { .. } => OperatorKind::Scatter,
+            Operator::AllToAll { .. } => OperatorKind::AllToAll,
+            Operator::AllToAllV { .. } => OperatorKind::AllToAllV,
+            Operator::AllToAllVC { .. } => OperatorKind::AllToAllVC,
+            Operator::Send { .. } => OperatorKind::Send,
+            Operator::Receive { .. } => OperatorKind::Receive,
+            Operator::Batch { .. } => OperatorKind::Batch,
+            Operator::Barrier => OperatorKind::Barrier,
+        }
+    }
+
     /// The name of its C function.
     pub fn name(&self) -> &'static str {
-        match self {
-            Operator::AllReduce { .. } => "HcclAllReduce",
-            Operator::Broadcast { .. } => "HcclBroadcast",
-            Operator::AllGather { .. } => "HcclAllGather",
-            Operator::AllGatherV { .. } => "HcclAllGatherV",
-            Operator::ReduceScatter { .. } => "HcclReduceScatter",
-            Operator::ReduceScatterV { .. } => "HcclReduceScatterV",
-            Operator::Reduce { .. } => "HcclReduce",
-            Operator::Scatter { .. } => "HcclScatter",
-            Operator::AllToAll { .. } => "HcclAlltoAll",
-            Operator::AllToAllV { .. } => "HcclAlltoAllV",
-            Operator::AllToAllVC { .. } => "HcclAlltoAllVC",
-            Operator::Send { .. } => "HcclSend",
-            Operator::Receive { .. } => "HcclRecv",
-            Operator::Batch { .. } => "HcclBatchSendRecv",
-            Operator::Barrier => "HcclBarrier",
-        }
+        self.kind().name()
     }
 
     /// True for a call whose count is 0: it succeeds before a door looks at anything else, null handles included. The V

@@ -1,14 +1,20 @@
 //! All communicators of a process: how they are made, found and ended.
 
+mod join;
+
 use crate::communicator::{Communicator, Figures};
-use crate::config::CommConfig;
-use crate::engine::OpenEngine;
+use crate::engine::{Engine, OpenEngine};
 use crate::environment::{Determinism, Environment};
-use crate::error::Result;
-use crate::meeting::root_info::RootInfo;
+use crate::error::{Error, Result};
+use crate::meeting::address;
+use crate::meeting::root_info::{self, RootInfo};
+use crate::meeting::server::{Server, ServerSpec};
 use cairn_runtime::shared::Shared;
-use std::path::Path;
+use cairn_sync::lock::{Mutex, Rank};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// When a state callback is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +47,44 @@ pub struct SubSpec {
 /// The communicators of one process. Any thread may call it. Creating blocks until all ranks have come, or
 /// `HCCL_CONNECT_TIMEOUT` has passed; nothing else does.
 pub struct Communicators {
-    shared: Arc<Shared>,
-    environment: Environment,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) environment: Environment,
     open_engine: OpenEngine,
+    engine: Mutex<Option<Arc<dyn Engine>>>,
+    determinism: AtomicU8,
+    table: Mutex<Table>,
+    callbacks: Mutex<BTreeMap<String, StateCallback>>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// By device and name; `None` for one that is being made.
+    names: BTreeMap<(u32, String), Option<Arc<Communicator>>>,
+    /// Meeting points that this process opened and no communicator has yet, by key.
+    meetings: Vec<(u128, Arc<Server>)>,
+}
+
+/// A name that is taken for a communicator that is being made; free again if it is not.
+pub(crate) struct ReservedName<'a> {
+    owner: &'a Communicators,
+    key: (u32, String),
+    is_used: bool,
+}
+
+impl ReservedName<'_> {
+    /// Gives the name to the communicator.
+    pub fn set(mut self, communicator: &Arc<Communicator>) {
+        self.is_used = true;
+        self.owner.table.lock().names.insert(self.key.clone(), Some(communicator.clone()));
+    }
+}
+
+impl Drop for ReservedName<'_> {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.owner.table.lock().names.remove(&self.key);
+        }
+    }
 }
 
 impl Communicators {
@@ -53,7 +94,16 @@ impl Communicators {
         environment: Environment,
         open_engine: OpenEngine,
     ) -> Communicators {
-        Communicators { shared, environment, open_engine }
+        let determinism = environment.determinism.unwrap_or(Determinism::Off);
+        Communicators {
+            shared,
+            environment,
+            open_engine,
+            engine: Mutex::new(Rank::Communicators, None),
+            determinism: AtomicU8::new(determinism as u8),
+            table: Mutex::new(Rank::Communicators, Table::default()),
+            callbacks: Mutex::new(Rank::Communicators, BTreeMap::new()),
+        }
     }
 
     /// The settings.
@@ -61,107 +111,127 @@ impl Communicators {
         &self.environment
     }
 
+    /// The engine, opened at its first use.
+    pub(crate) fn engine(&self) -> Result<Arc<dyn Engine>> {
+        if let Some(engine) = &*self.engine.lock() {
+            return Ok(engine.clone());
+        }
+        let opened = (self.open_engine)()?;
+        Ok(self.engine.lock().get_or_insert(opened).clone())
+    }
+
+    /// Takes a name on a device; one that is taken is code 1.
+    pub(crate) fn reserve_name(&self, device: u32, name: &str) -> Result<ReservedName<'_>> {
+        let key = (device, name.to_string());
+        match self.table.lock().names.entry(key.clone()) {
+            Entry::Occupied(_) => Err(Error::parameter(format!(
+                "device {device} has a communicator with the name \"{name}\" already"
+            ))),
+            Entry::Vacant(vacant) => {
+                vacant.insert(None);
+                Ok(ReservedName { owner: self, key, is_used: false })
+            }
+        }
+    }
+
     /// Opens a meeting point in this process and describes it. It ends with the communicator that meets there, or when
     /// nobody has completed it within `HCCL_CONNECT_TIMEOUT`.
     pub fn open_meeting(&self) -> Result<RootInfo> {
-        todo!()
+        let (key, identity) = (root_info::random()?, root_info::random()?);
+        let address = address::choose(&self.environment)?;
+        let server = Server::open(ServerSpec::of(&self.environment, address, key))?;
+        let address = server.address();
+        let ended: Vec<_> = {
+            let mut table = self.table.lock();
+            table.meetings.push((key, Arc::new(server)));
+            table.meetings.extract_if(.., |(_, server)| !server.is_open()).collect()
+        };
+        drop(ended);
+        Ok(RootInfo { address, key, identity })
     }
 
-    /// A communicator of `size` ranks that meet by a root info; `device` is this process's number of the rank's device.
-    pub fn join(
-        &self,
-        device: u32,
-        size: u32,
-        info: &RootInfo,
-        rank: u32,
-        config: &CommConfig,
-    ) -> Result<Arc<Communicator>> {
-        let _ = (device, size, info, rank, config);
-        todo!()
+    /// The meeting point with this key, if this process opened it.
+    pub(crate) fn meeting(&self, key: u128) -> Option<Arc<Server>> {
+        let table = self.table.lock();
+        table.meetings.iter().find(|(known, _)| *known == key).map(|(_, server)| server.clone())
     }
 
-    /// The same with several root infos, equal on all ranks: all meet at the first, which serves any number; the others
-    /// are closed by the processes that opened them. No info, or more than ranks: code 1.
-    pub fn join_scalable(
-        &self,
-        device: u32,
-        size: u32,
-        infos: &[RootInfo],
-        rank: u32,
-        config: &CommConfig,
-    ) -> Result<Arc<Communicator>> {
-        let _ = (device, size, infos, rank, config);
-        todo!()
-    }
-
-    /// The communicator of a rank table file. Its name is that of the world group unless the configuration has one.
-    pub fn join_rank_table(
-        &self,
-        device: u32,
-        path: &Path,
-        rank: u32,
-        config: &CommConfig,
-    ) -> Result<Arc<Communicator>> {
-        let _ = (device, path, rank, config);
-        todo!()
-    }
-
-    /// A communicator of these devices of this process, one rank each, in the order of ranks.
-    pub fn join_all(&self, devices: &[u32]) -> Result<Vec<Arc<Communicator>>> {
-        let _ = devices;
-        todo!()
-    }
-
-    /// A communicator of some ranks of another, called by its members only.
-    pub fn join_sub(
-        &self,
-        parent: &Arc<Communicator>,
-        spec: &SubSpec,
-        config: &CommConfig,
-    ) -> Result<Arc<Communicator>> {
-        let _ = (parent, spec, config);
-        todo!()
+    /// From now on a meeting point belongs to the communicators that have it.
+    pub(crate) fn release_meeting(&self, key: u128) {
+        let is_it = |meeting: &mut (u128, Arc<Server>)| meeting.0 == key;
+        let released: Vec<_> = self.table.lock().meetings.extract_if(.., is_it).collect();
+        drop(released);
     }
 
     /// The communicator of this name on a device; an unknown name is code 1.
     pub fn find(&self, device: u32, name: &str) -> Result<Arc<Communicator>> {
-        let _ = (device, name);
-        todo!()
+        let found = self.table.lock().names.get(&(device, name.to_string())).cloned().flatten();
+        found.ok_or_else(|| {
+            Error::parameter(format!("device {device} has no communicator with the name \"{name}\""))
+        })
+    }
+
+    /// The communicator of this name on any device, the lowest first: what `HcclCommGetStatus` asks for.
+    pub fn find_anywhere(&self, name: &str) -> Result<Arc<Communicator>> {
+        let table = self.table.lock();
+        let found = table.names.iter().find(|((_, known), _)| known == name);
+        found.and_then(|(_, communicator)| communicator.clone()).ok_or_else(|| {
+            Error::parameter(format!("this process has no communicator with the name \"{name}\""))
+        })
     }
 
     /// Ends a communicator: its name is free, its links are closed, operators in progress fail, and it has returned when
     /// none runs any more. Code 20 while another thread launches on it.
     pub fn destroy(&self, communicator: &Arc<Communicator>) -> Result<()> {
-        let _ = communicator;
-        todo!()
+        self.call_back(communicator, StatePhase::BeforeDestroy);
+        communicator.close()?;
+        let key = (communicator.device(), communicator.name().to_string());
+        let removed = self.table.lock().names.remove(&key);
+        drop(removed);
+        self.call_back(communicator, StatePhase::AfterDestroy);
+        Ok(())
     }
 
     /// Sets how reductions are ordered where neither the environment nor a configuration says it (`HcclSetConfig`).
     pub fn set_determinism(&self, determinism: Determinism) {
-        let _ = determinism;
-        todo!()
+        if self.environment.determinism.is_none() {
+            self.determinism.store(determinism as u8, Ordering::Release);
+        }
     }
 
     /// What `HcclGetConfig` tells: the environment's, else what was set, else off.
     pub fn determinism(&self) -> Determinism {
-        todo!()
+        let number = i32::from(self.determinism.load(Ordering::Acquire));
+        Determinism::from_number(number).unwrap_or(Determinism::Off)
     }
 
     /// Registers a callback under a name; the same name again replaces it, `None` removes it.
     pub fn on_state(&self, name: &str, callback: Option<StateCallback>) {
-        let _ = (name, callback);
-        todo!()
+        let mut callbacks = self.callbacks.lock();
+        let before = match callback {
+            Some(callback) => callbacks.insert(name.into(), callback),
+            None => callbacks.remove(name),
+        };
+        drop(callbacks);
+        drop(before);
     }
 
-    /// Lets a suspended or failed communicator go on, where its links still hold (`HcclCommResume`).
+    fn call_back(&self, communicator: &Communicator, phase: StatePhase) {
+        let callbacks: Vec<StateCallback> = self.callbacks.lock().values().cloned().collect();
+        callbacks.iter().for_each(|callback| callback(communicator, phase));
+    }
+
+    /// Lets a suspended communicator go on (`HcclCommResume`). One that has failed cannot: the error says why.
     pub fn resume(&self, communicator: &Arc<Communicator>) -> Result<()> {
-        let _ = communicator;
-        todo!()
+        self.call_back(communicator, StatePhase::BeforeResume);
+        communicator.resume()?;
+        self.call_back(communicator, StatePhase::AfterResume);
+        Ok(())
     }
 
     /// The live communicators, for `npu-smi`.
     pub fn list(&self) -> Vec<Figures> {
-        let _ = (&self.shared, &self.open_engine);
-        todo!()
+        let live: Vec<_> = self.table.lock().names.values().flatten().cloned().collect();
+        live.iter().map(|communicator| communicator.figures()).collect()
     }
 }
