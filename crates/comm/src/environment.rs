@@ -199,8 +199,8 @@ impl Environment {
     ) -> (Environment, Vec<String>) {
         let mut reader = Reader { variable, warnings: Vec::new() };
         let mut environment = Environment::default();
-        let seconds = number(120..=7200u64);
-        if let Some(seconds) = reader.read("HCCL_CONNECT_TIMEOUT", "seconds from 120 to 7200", seconds) {
+        let seconds = number(1..=7200u64);
+        if let Some(seconds) = reader.read("HCCL_CONNECT_TIMEOUT", "seconds from 1 to 7200", seconds) {
             environment.connect_timeout = Duration::from_secs(seconds);
         }
         let seconds = number(0..=i32::MAX as u32);
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn wrong_values_are_named_and_ignored() {
         for (name, value) in [
-            ("HCCL_CONNECT_TIMEOUT", "119"),
+            ("HCCL_CONNECT_TIMEOUT", "0"),
             ("HCCL_CONNECT_TIMEOUT", "7201"),
             ("HCCL_EXEC_TIMEOUT", "-1"),
             ("HCCL_EXEC_TIMEOUT", "2147483648"),
