@@ -52,7 +52,8 @@ impl Shared {
         if log::log_enabled!(log::Level::Debug) {
             spine.subscribe(Arc::new(DebugLog), &DebugLog::KINDS)?;
         }
-        let live = sync::REAL_TIME.then(|| LiveFigures::create(&config)).flatten().map(Arc::new);
+        let live = sync::REAL_TIME.then(|| LiveFigures::create(&config, progress.clone()));
+        let live = live.flatten().map(Arc::new);
         if let Some(live) = &live {
             spine.subscribe(live.clone(), &LiveFigures::KINDS)?;
         }
@@ -71,6 +72,11 @@ impl Shared {
             live,
             exiting: OnceLock::new(),
         }))
+    }
+
+    /// What `npu-smi` shows of this process; `None` where nothing can be shown.
+    pub(crate) fn live(&self) -> Option<&LiveFigures> {
+        self.live.as_deref()
     }
 
     /// Starts the thread that answers `cairn top`.
