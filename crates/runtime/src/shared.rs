@@ -54,7 +54,8 @@ impl Shared {
         if log::log_enabled!(log::Level::Debug) {
             spine.subscribe(Arc::new(DebugLog), &DebugLog::KINDS)?;
         }
-        let live = sync::REAL_TIME.then(|| LiveFigures::create(&config)).flatten().map(Arc::new);
+        let live = sync::REAL_TIME.then(|| LiveFigures::create(&config, progress.clone()));
+        let live = live.flatten().map(Arc::new);
         if let Some(live) = &live {
             spine.subscribe(live.clone(), &LiveFigures::KINDS)?;
         }
@@ -84,6 +85,11 @@ impl Shared {
     /// What was attached, if it is of this type.
     pub fn attachment<T: Any + Send + Sync>(&self) -> Option<std::sync::Arc<T>> {
         self.attachment.get()?.clone().downcast().ok()
+    }
+
+    /// What `npu-smi` shows of this process; `None` where nothing can be shown.
+    pub(crate) fn live(&self) -> Option<&LiveFigures> {
+        self.live.as_deref()
     }
 
     /// Starts the thread that answers `cairn top`.
