@@ -47,8 +47,8 @@ def train_on(here, programs, backend):
     return outcomes
 
 
-def adamw(weights):
-    return torch.optim.AdamW(weights, lr=5e-3, weight_decay=0.1)
+def adamw(weights, **options):
+    return torch.optim.AdamW(weights, lr=5e-3, weight_decay=0.1, **options)
 
 
 def share(here, network, step):
@@ -259,10 +259,10 @@ def shard_heads(model, mesh):
 
 @program()
 def tensor_parallel(here):
-    """All ranks have the same batch and a part of each matrix."""
+    """All ranks have the same batch and a part of each matrix. The norms' weights are plain tensors, so no foreach."""
     network = NETWORKS["llama"]
     model = shard_heads(wide_llama().to(here.device), line(here))
-    return learn(model, adamw(model.parameters()), lambda step: network.batch(step, here.device), network.loss)
+    return learn(model, adamw(model.parameters(), foreach=False), lambda step: network.batch(step, here.device), network.loss)
 
 
 @program()
