@@ -250,6 +250,11 @@ impl Decoder {
                 text: Cow::Owned(bytes.text()?.to_owned()),
                 change: change(bytes)?,
             },
+            30 => {
+                let communicator = communicator(bytes)?;
+                Happening::Communicator(Cow::Owned(communicator), change(bytes)?)
+            }
+            31 => Happening::Collective(Cow::Owned(self.collective(bytes)?)),
             _ => return Err(DecodeError::Invalid("an entry of a kind that does not exist")),
         })
     }
@@ -297,6 +302,28 @@ impl Decoder {
         })
     }
 
+    fn collective(&mut self, bytes: &mut Bytes<'_>) -> Result<Collective> {
+        Ok(Collective {
+            communicator: bytes.number()?,
+            ticket: bytes.number()?,
+            operator: self.name(bytes)?,
+            epoch: epoch(bytes)?,
+            count: bytes.number()?,
+            data_type: bytes.byte()?,
+            reduction: match small_option(bytes)? {
+                None => None,
+                Some(number) => {
+                    Some(u8::try_from(number).map_err(|_| {
+                        DecodeError::Invalid("a reduction whose number is above 255")
+                    })?)
+                }
+            },
+            root: small_option(bytes)?,
+            to: ranks(bytes)?,
+            from: ranks(bytes)?,
+        })
+    }
+
     fn plan(&mut self, bytes: &mut Bytes<'_>) -> Result<StepPlan> {
         let (id, loaded) = (bytes.number()?, bytes.number()?);
         let label = bytes.text()?.to_owned();
@@ -324,6 +351,22 @@ impl Decoder {
             _ => Err(DecodeError::Invalid("a frame of a kind that does not exist")),
         }
     }
+}
+
+fn communicator(bytes: &mut Bytes<'_>) -> Result<Communicator> {
+    Ok(Communicator {
+        id: bytes.number()?,
+        name: bytes.text()?.to_owned(),
+        identity: u128::from(bytes.number()?) << 64 | u128::from(bytes.number()?),
+        rank: bytes.small()?,
+        size: bytes.small()?,
+        device: bytes.small()?,
+    })
+}
+
+fn ranks(bytes: &mut Bytes<'_>) -> Result<Vec<u32>> {
+    let count = bytes.count()?;
+    (0..count).map(|_| bytes.small()).collect()
 }
 
 /// The entry of a table by its number, which counts from 1.

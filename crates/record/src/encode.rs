@@ -277,6 +277,11 @@ impl Encoder {
                 put_text(out, text);
                 out.byte(*change as u8);
             }
+            Happening::Communicator(communicator, change) => {
+                self.communicator(communicator, out.direct());
+                out.byte(*change as u8);
+            }
+            Happening::Collective(collective) => self.collective(collective, out),
             Happening::WrongFree { address, reason } => {
                 self.address(*address, out);
                 put_text(out.direct(), reason);
@@ -323,6 +328,32 @@ impl Encoder {
         for (size, stride) in &access.dims {
             put(out, *size);
             put_signed(out, *stride);
+        }
+    }
+
+    fn communicator(&mut self, communicator: &Communicator, out: &mut impl Output) {
+        let Communicator { id, name, identity, rank, size, device } = communicator;
+        put(out, *id);
+        put_text(out, name);
+        put(out, (identity >> 64) as u64);
+        put(out, *identity as u64);
+        for value in [*rank, *size, *device] {
+            put(out, u64::from(value));
+        }
+    }
+
+    fn collective<O: Output>(&mut self, collective: &Collective, out: &mut Collector<'_, O>) {
+        put(out, collective.communicator);
+        put(out, collective.ticket);
+        self.name(&collective.operator, out);
+        put_epoch(out, collective.epoch);
+        put(out, collective.count);
+        out.byte(collective.data_type);
+        put_option(out, collective.reduction.map(u64::from));
+        put_option(out, collective.root.map(u64::from));
+        for ranks in [&collective.to, &collective.from] {
+            put(out, ranks.len() as u64);
+            ranks.iter().for_each(|rank| put(out, u64::from(*rank)));
         }
     }
 
@@ -446,5 +477,7 @@ fn tag(happening: &Happening<'_>) -> u8 {
         Happening::WrongBlock { .. } => 27,
         Happening::Region { .. } => 28,
         Happening::Mark { .. } => 29,
+        Happening::Communicator(..) => 30,
+        Happening::Collective(_) => 31,
     }
 }

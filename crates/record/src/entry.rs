@@ -281,6 +281,48 @@ pub struct StepPlan {
     pub steps: Vec<Step>,
 }
 
+/// One rank's end of a communicator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Communicator {
+    /// Tells it from every other of the process.
+    pub id: u64,
+    /// What the program calls it.
+    pub name: String,
+    /// The same on all its ranks, and different from that of every other communicator.
+    pub identity: u128,
+    /// The rank of this process, or of this device of it.
+    pub rank: u32,
+    /// How many ranks there are.
+    pub size: u32,
+    /// The device.
+    pub device: u32,
+}
+
+/// A call of an operator of a communicator, on one rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// [`Communicator::id`].
+    pub communicator: u64,
+    /// Its number among the operators of the communicator, from 1: those with the same number belong together on all ranks.
+    pub ticket: u64,
+    /// The function.
+    pub operator: Name,
+    /// The task.
+    pub epoch: Epoch,
+    /// Elements, as the function counts them; 0 where it has a list of counts.
+    pub count: u64,
+    /// The number of the element type (`HcclDataType`).
+    pub data_type: u8,
+    /// The number of the reduction (`HcclReduceOp`), where there is one.
+    pub reduction: Option<u8>,
+    /// The root, where there is one.
+    pub root: Option<u32>,
+    /// The ranks that it sends to, where it does not involve all.
+    pub to: Vec<u32>,
+    /// The ranks that it receives from, where it does not involve all.
+    pub from: Vec<u32>,
+}
+
 /// What kind of work a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
@@ -566,6 +608,10 @@ pub enum Happening<'a> {
         /// How many of the task's first accesses were decided then; the workspace comes after them.
         accesses: u32,
     },
+    /// This process joined a communicator, or left it.
+    Communicator(Cow<'a, Communicator>, Change),
+    /// An operator of a communicator: the task `epoch`, whose submit comes next.
+    Collective(Cow<'a, Collective>),
     /// A block of a user's allocator is not as the contract has it.
     WrongBlock {
         /// The user's object.

@@ -134,6 +134,8 @@ codes! {
     StreamSyncTimeout = 507046,
     /// Waiting for an event ran out of time.
     EventSyncTimeout = 507047,
+    /// A peer failed, or is gone.
+    SuspectRemote = 507057,
 }
 
 impl Error {

@@ -10,7 +10,7 @@ use crate::record::recorder::Recorder;
 use crate::record::trace::TaskTrace;
 use crate::record::{Event, Kind, Spine};
 use crate::sync::{self, Arc};
-use crate::worker::{HostThreads, Scheduler};
+use crate::worker::{BlockingThreads, BlockingWork, Scheduler};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,9 @@ pub struct Shared {
     /// Ready streams and workers.
     pub scheduler: Arc<Scheduler>,
     /// Threads for host functions.
-    pub host_threads: Arc<HostThreads>,
+    pub host_threads: Arc<BlockingThreads>,
+    /// Threads for tasks that wait for other processes.
+    pub exchange_threads: Arc<BlockingThreads>,
     /// Device and pinned host memory.
     pub memory: Arc<Memory>,
     /// What `npu-smi` shows of this process.
@@ -63,7 +65,8 @@ impl Shared {
             progress,
             spine,
             scheduler: Arc::default(),
-            host_threads: Arc::default(),
+            host_threads: BlockingThreads::new(BlockingWork::HostFunctions),
+            exchange_threads: BlockingThreads::new(BlockingWork::Exchanges),
             memory,
             live,
             exiting: OnceLock::new(),

@@ -77,6 +77,15 @@ struct Submit {
     closed: bool,
 }
 
+/// What a thread that runs a stream does with a task that may block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocking {
+    /// Parks the stream and lets another thread wait.
+    Parks,
+    /// Runs it: the thread waits for this very stream.
+    Waits,
+}
+
 const MODE_UNSET: u8 = 255;
 /// How long a stream may keep a worker while others are ready.
 const TIME_SLICE_NS: u64 = 500_000;
@@ -139,7 +148,7 @@ impl Stream {
         let seq = self.append(|_, _, _| task)?;
         let may_run = host::may_help() && host::host_function_of() == 0;
         if may_run && self.awaited.load(Ordering::SeqCst) == u64::MAX && self.claim_idle(seq) {
-            self.run(Some(seq));
+            self.run(Some(seq), Blocking::Parks);
         } else {
             self.make_ready();
         }
@@ -278,11 +287,11 @@ impl Stream {
 
     /// Runs tasks of a claimed stream until it is empty, parks, has finished `until`, or has had its
     /// time slice while others are ready.
-    pub(crate) fn run(self: &Arc<Stream>, until: Option<u64>) {
-        self.shared.progress.while_running(|| self.run_tasks(until));
+    pub(crate) fn run(self: &Arc<Stream>, until: Option<u64>, blocking: Blocking) {
+        self.shared.progress.while_running(|| self.run_tasks(until, blocking));
     }
 
-    fn run_tasks(self: &Arc<Stream>, until: Option<u64>) {
+    fn run_tasks(self: &Arc<Stream>, until: Option<u64>, blocking: Blocking) {
         let start_ns = now_ns();
         let mut batch = self.batch.lock();
         loop {
@@ -304,7 +313,7 @@ impl Stream {
                 }
                 continue;
             }
-            if !self.step(&mut batch, finished + 1) {
+            if !self.step(&mut batch, finished + 1, blocking) {
                 return;
             }
         }
@@ -328,7 +337,12 @@ impl Stream {
     }
 
     /// Runs the first task of the batch; false when the stream is not the caller's any more.
-    fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
+    fn step(
+        self: &Arc<Stream>,
+        batch: &mut MutexGuard<'_, VecDeque<Task>>,
+        seq: u64,
+        blocking: Blocking,
+    ) -> bool {
         let is_dropped = self.is_dropped(seq);
         let front = batch.front().expect("the caller saw a task");
         if is_dropped {
@@ -386,12 +400,42 @@ impl Stream {
                 });
                 return false;
             }
+            Body::Exchange(_) if blocking == Blocking::Parks => {
+                self.set_parked();
+                self.hand_over(front, seq, start);
+                return false;
+            }
             Body::Nothing => Ok(()),
-            Body::Copy | Body::Fill(_) | Body::Work(_) | Body::Kernel(_) => self.perform(front),
+            Body::Copy | Body::Fill(_) | Body::Work(_) | Body::Kernel(_) | Body::Exchange(_) => {
+                self.perform(front)
+            }
         };
         let task = batch.pop_front().expect("the caller saw a task");
         self.finish(seq, task.name, Some(&task), start, result);
         true
+    }
+
+    /// Runs an exchange, the first task of the batch of this parked stream, on a thread of its own.
+    fn hand_over(self: &Arc<Stream>, task: &Task, seq: u64, start: u64) {
+        let (name, stream) = (task.name, self.clone());
+        let (reads, writes) = (task.reads.clone(), task.writes.clone());
+        let Body::Exchange(kernel) = &task.body else {
+            unreachable!("only exchanges are handed over")
+        };
+        let body = Body::Exchange(kernel.clone());
+        self.shared.exchange_threads.run(move |has_thread| {
+            let task = Task { name, reads, writes, body };
+            let result = match has_thread {
+                true => stream.perform(&task),
+                false => Err(Error::new(
+                    Code::RtInternal,
+                    format!("{name}: no thread can be had to wait for other ranks; is `ulimit -u` reached?"),
+                )),
+            };
+            let queued = stream.batch.lock().pop_front();
+            stream.finish(seq, name, queued.as_ref(), start, result);
+            stream.unpark();
+        });
     }
 
     /// Checks what an operator touches, and runs it.
@@ -413,14 +457,14 @@ impl Stream {
     fn perform(&self, task: &Task) -> Result<()> {
         let run = || match &task.body {
             Body::Work(work) => work.run(),
-            Body::Kernel(kernel) => self.compute(task, &**kernel),
+            Body::Kernel(kernel) | Body::Exchange(kernel) => self.compute(task, &**kernel),
             _ => self.shared.memory.perform(task),
         };
         let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             let error = Error::internal(&*panic);
             Err(Error { text: format!("{}: {}", task.name, error.text), ..error })
         });
-        let Body::Kernel(kernel) = &task.body else { return result };
+        let (Body::Kernel(kernel) | Body::Exchange(kernel)) = &task.body else { return result };
         let result = result.map_err(|error| match kernel.failure_prefix() {
             Some(prefix) => Error { text: format!("{prefix}: {}", error.text), ..error },
             None => error,
@@ -649,7 +693,7 @@ impl TaskQueue for Stream {
         }
         // The one that runs now has left the queue.
         memory.host_function |= self.state.load(Ordering::SeqCst) == PARKED
-            && !matches!(batch.front().map(|t| &t.body), Some(Body::Wait(_)));
+            && !matches!(batch.front().map(|t| &t.body), Some(Body::Wait(_) | Body::Exchange(_)));
     }
 }
 

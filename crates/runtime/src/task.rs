@@ -67,6 +67,9 @@ pub enum Body {
     Work(Arc<dyn Work>),
     /// An operator, on whatever thread owns the stream. Its ranges are checked first.
     Kernel(Arc<dyn Kernel>),
+    /// An operator that waits for other processes or devices: on a thread of its own while the stream is parked, or on a host
+    /// thread that waits for the stream anyway. Its ranges are checked first, and it stays in the queue until it is done.
+    Exchange(Arc<dyn Kernel>),
     /// Calls a user function on a thread for host functions.
     Host(Arc<dyn HostFunction>),
     /// Completes the capture of an event.
@@ -82,7 +85,8 @@ pub trait Work: Send + Sync {
     fn run(&self) -> Result<()>;
 }
 
-/// What an operator does in a stream. Short, as [`Work`]; it touches the ranges of its task and nothing else.
+/// What an operator does in a stream. Short, as [`Work`], but for the body of an [`Body::Exchange`]; it touches the ranges of its
+/// task and nothing else.
 pub trait Kernel: Send + Sync {
     /// The name of the argument whose range this is, by its index in the task's reads or writes.
     fn argument(&self, purpose: Use, index: usize) -> &str;
@@ -97,7 +101,7 @@ pub trait Kernel: Send + Sync {
     }
 
     /// Called before it is submitted as this task, on these ranges: a kernel that runs a plan of many steps emits
-    /// [`crate::record::Event::Run`]. Only called where somebody listens, with the submit lock of the stream held.
+    /// [`crate::record::Event::Run`], a collective [`crate::record::Event::Collective`]. Only called where somebody listens, with the submit lock of the stream held.
     fn emit_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
         let _ = (spine, epoch, reads, writes);
     }
@@ -148,7 +152,9 @@ impl Task {
     /// Reports what it touches.
     pub fn each_access(&self, report: &mut dyn FnMut(Access)) {
         match &self.body {
-            Body::Kernel(kernel) => kernel.each_access(&self.reads, &self.writes, report),
+            Body::Kernel(kernel) | Body::Exchange(kernel) => {
+                kernel.each_access(&self.reads, &self.writes, report)
+            }
             _ => report_ranges(&self.reads, &self.writes, report),
         }
     }

@@ -1,12 +1,13 @@
-//! The threads that run streams, and those that run the user's host functions.
+//! The threads that run streams, and those for work that may block: the user's host functions, and exchanges with other
+//! processes.
 //!
-//! Workers are few and never run user code. Host functions may block, so each that is in
-//! progress has a thread of its own, kept for a while for the next one.
+//! Workers are few, never run user code and never wait for anybody. What may block has, while it is in progress, a thread of
+//! its own, kept for a while for the next one.
 
 use crate::event::Capture;
 use crate::lock::{Condvar, Mutex, Rank};
 use crate::parallel::Parallel;
-use crate::stream::Stream;
+use crate::stream::{Blocking, Stream};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{self, Arc, Weak, now_ns, thread};
 use std::cmp::Reverse;
@@ -263,7 +264,7 @@ impl Scheduler {
     fn work(&self) {
         while let Some(stream) = self.next() {
             if stream.claim() {
-                self.as_active(|| stream.run(None));
+                self.as_active(|| stream.run(None, Blocking::Parks));
             }
         }
     }
@@ -338,17 +339,27 @@ impl RunQueue {
     }
 }
 
-/// Threads for host functions: one for each in progress, idle ones kept ten seconds.
-pub struct HostThreads {
-    queue: Mutex<HostQueue>,
+/// Threads for work that may block: one for each in progress, idle ones kept ten seconds.
+pub struct BlockingThreads {
+    work: BlockingWork,
+    queue: Mutex<BlockingQueue>,
     wake: Condvar,
 }
 
-/// Called with true on a host thread, or with false if no thread could be started.
+/// What runs on [`BlockingThreads`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockingWork {
+    /// Functions of the user, with the stack and the signals that a thread of the user has.
+    HostFunctions,
+    /// Exchanges of the engine with other processes; signals are blocked.
+    Exchanges,
+}
+
+/// Called with true on a thread of its own, or with false if none could be started.
 type Job = Box<dyn FnOnce(bool) + Send>;
 
 #[derive(Default)]
-struct HostQueue {
+struct BlockingQueue {
     jobs: VecDeque<Job>,
     /// Threads that wait for a job.
     idle: usize,
@@ -356,19 +367,19 @@ struct HostQueue {
     stopping: bool,
 }
 
-impl Default for HostThreads {
-    fn default() -> HostThreads {
-        HostThreads {
-            queue: Mutex::new(Rank::HostThreads, HostQueue::default()),
+impl BlockingThreads {
+    /// Threads for one kind of work; none is started before it is needed.
+    pub fn new(work: BlockingWork) -> Arc<BlockingThreads> {
+        Arc::new(BlockingThreads {
+            work,
+            queue: Mutex::new(Rank::BlockingThreads, BlockingQueue::default()),
             wake: Condvar::new(),
-        }
+        })
     }
-}
 
-impl HostThreads {
     /// Runs `job` on a thread of its own. If none can be started, the job waits for an existing one; if there is
     /// none, it is called with `false` at once.
-    pub(crate) fn run(self: &Arc<HostThreads>, job: impl FnOnce(bool) + Send + 'static) {
+    pub(crate) fn run(self: &Arc<BlockingThreads>, job: impl FnOnce(bool) + Send + 'static) {
         let mut queue = self.queue.lock();
         queue.jobs.push_back(Box::new(job));
         if queue.jobs.len() <= queue.idle {
@@ -379,8 +390,16 @@ impl HostThreads {
         queue.threads += 1;
         drop(queue);
         let threads = self.clone();
-        if let Err(error) = spawn_for_user("cairn-host-func".into(), move || threads.serve()) {
-            log::error!("no thread for a host function: {error}");
+        let started = match self.work {
+            BlockingWork::HostFunctions => {
+                spawn_for_user("cairn-host-func".into(), move || threads.serve())
+            }
+            BlockingWork::Exchanges => {
+                spawn_worker("cairn-exchange".into(), move || threads.serve())
+            }
+        };
+        if let Err(error) = started {
+            log::error!("no thread for {:?}: {error}", self.work);
             let mut queue = self.queue.lock();
             queue.threads -= 1;
             let failed_job = if queue.threads == 0 { queue.jobs.pop_back() } else { None };
@@ -397,7 +416,7 @@ impl HostThreads {
         self.wake.notify_all();
     }
 
-    /// What a thread for host functions does: runs jobs until it has been idle for ten seconds.
+    /// What such a thread does: runs jobs until it has been idle for ten seconds.
     fn serve(&self) {
         let mut queue = self.queue.lock();
         loop {

@@ -12,12 +12,13 @@ use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
 use cairn_runtime::memory::arena::{Arena, ArenaSpec, Attempt};
 use cairn_runtime::memory::budget::Budget;
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{ContextFailure, FailureMode, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
-use cairn_runtime::task::{Body, HostFunction, Location, Span, Task};
+use cairn_runtime::task::{Body, HostFunction, Kernel, Location, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Barrier;
 use std::sync::Mutex;
@@ -71,8 +72,10 @@ impl Fixture {
     fn end(self) {
         self.shared.scheduler.stop();
         self.shared.host_threads.stop();
+        self.shared.exchange_threads.stop();
         while Arc::strong_count(&self.shared.scheduler) > 1
             || Arc::strong_count(&self.shared.host_threads) > 1
+            || Arc::strong_count(&self.shared.exchange_threads) > 1
         {
             thread::yield_now();
         }
@@ -120,6 +123,20 @@ fn host_task(job: impl Fn() -> bool + Send + Sync + 'static) -> Task {
     Task::bare("host", Body::Host(Arc::new(ClosureFunction(job))))
 }
 
+/// An exchange that calls a closure.
+struct ClosureExchange<F>(F);
+
+impl<F: Fn() + Send + Sync> Kernel for ClosureExchange<F> {
+    fn argument(&self, _: Use, _: usize) -> &str {
+        "buffer"
+    }
+
+    fn run(&self, _: &TaskMemory<'_>) -> Result<()> {
+        (self.0)();
+        Ok(())
+    }
+}
+
 /// What ran, in order.
 #[derive(Clone, Default)]
 struct Journal(std::sync::Arc<Mutex<Vec<u32>>>);
@@ -141,6 +158,50 @@ impl Journal {
 
 fn plain_event() -> Arc<Event> {
     Arc::new(Event::new(1, Kind::Plain, 9).unwrap())
+}
+
+#[test]
+fn exchanges_meet_with_one_worker_and_keep_the_order() {
+    explore(|| {
+        let fixture = Fixture::new(1);
+        let streams = [fixture.stream(), fixture.stream()];
+        let (barrier, journal) = (Arc::new(Barrier::new(2)), Journal::default());
+        for (number, stream) in (0..).zip(&streams) {
+            stream.submit(journal.entry(number)).unwrap();
+            let barrier = barrier.clone();
+            let meet = ClosureExchange(move || drop(barrier.wait()));
+            stream.submit(Task::bare("exchange", Body::Exchange(Arc::new(meet)))).unwrap();
+            stream.submit(journal.entry(10 + number)).unwrap();
+        }
+        wait_without_helping(&streams[0]);
+        assert!(streams[1].synchronize(None).unwrap());
+        let mut entries = journal.entries();
+        entries[..2].sort();
+        entries[2..].sort();
+        assert_eq!(entries, [0, 1, 10, 11]);
+        streams.iter().for_each(|stream| fixture.assert_done(stream, 3));
+        drop(streams);
+        fixture.end();
+    });
+}
+
+#[test]
+fn an_abort_meets_an_exchange() {
+    explore(|| {
+        let fixture = Fixture::new(1);
+        let stream = fixture.stream();
+        for _ in 0..2 {
+            let pass = ClosureExchange(thread::yield_now);
+            stream.submit(Task::bare("exchange", Body::Exchange(Arc::new(pass)))).unwrap();
+        }
+        let aborting = stream.clone();
+        let abort = thread::spawn(move || aborting.abort());
+        wait_without_helping(&stream);
+        abort.join().unwrap();
+        fixture.assert_done(&stream, 2);
+        drop(stream);
+        fixture.end();
+    });
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 mod support;
 
-use cairn_runtime::clock::Epoch;
+use cairn_runtime::clock::{Epoch, QueuedMemory, TaskQueue};
 use cairn_runtime::error::{Code, Result};
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
@@ -52,6 +52,75 @@ fn host_functions_of_two_streams_meet_with_one_worker() {
     for stream in &streams {
         runtime.synchronize(stream, None).unwrap();
     }
+}
+
+#[test]
+fn exchanges_of_two_streams_meet_whoever_runs_them() {
+    for helping in [false, true] {
+        let runtime = start_runtime(1, |_| ());
+        runtime.set_device(0).unwrap();
+        let barrier = Arc::new(Barrier::new(2));
+        let pairs = [0, 1].map(|_| (runtime.new_stream(), runtime.alloc(0, 64)));
+        let target = runtime.alloc(0, 64);
+        for (stream, to) in pairs.clone() {
+            let barrier = barrier.clone();
+            let wait = move || {
+                barrier.wait();
+                true
+            };
+            stream.submit(exchange(to, wait)).unwrap();
+        }
+        let (stream, from) = &pairs[0];
+        stream.submit(copy(*from, target)).unwrap();
+        for (stream, to) in &pairs {
+            match helping {
+                true => drop(runtime.synchronize(stream, None).unwrap()),
+                false => wait_without_helping(stream),
+            }
+            assert_eq!(bytes(*to), [7; 64]);
+        }
+        assert_eq!(bytes(target), [7; 64]);
+    }
+}
+
+#[test]
+fn an_exchange_checks_its_ranges_and_reports_its_failure() {
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let stream = runtime.new_stream();
+    let to = runtime.alloc(0, 64);
+    let wrong = Span { address: 0x1000, ..to };
+    stream.submit(exchange(wrong, || panic!("its ranges are wrong"))).unwrap();
+    let error = runtime.synchronize(&stream, None).unwrap_err();
+    assert!(error.text.contains("buffer") && error.text.contains("0x1000"), "{}", error.text);
+    stream.submit(exchange(to, || false)).unwrap();
+    let error = runtime.synchronize(&stream, None).unwrap_err();
+    assert!(error.text.contains("the peer is gone"), "{}", error.text);
+    stream.submit(exchange(to, || panic!("in the body"))).unwrap();
+    wait_without_helping(&stream);
+    assert!(stream.take_failure().unwrap().text.contains("in the body"));
+}
+
+#[test]
+fn memory_of_a_pending_exchange_is_named() {
+    let runtime = start_runtime(1, |_| ());
+    runtime.set_device(0).unwrap();
+    let (stream, gate, to) = (runtime.new_stream(), Gate::default(), runtime.alloc(0, 64));
+    let (entered, inside) = (Gate::default(), gate.clone());
+    let begun = entered.clone();
+    let wait = move || {
+        begun.open();
+        inside.wait();
+        true
+    };
+    stream.submit(exchange(to, wait)).unwrap();
+    entered.wait();
+    let mut queued = QueuedMemory::default();
+    stream.collect(&mut queued);
+    assert!(!queued.unknown && !queued.host_function);
+    assert_eq!(queued.ranges, [(to.address, to.address + 64)]);
+    gate.open();
+    wait_without_helping(&stream);
 }
 
 /// Records the thread that it runs on.

@@ -26,6 +26,10 @@ pub enum Rank {
     Runs,
     /// What a dynamic graph planned so far.
     Plans,
+    /// The communicators of the process.
+    Communicators,
+    /// The order of one communicator's operators.
+    Launch,
     /// Opening and closing devices.
     Process,
     /// Lists of state callbacks.
@@ -44,8 +48,8 @@ pub enum Rank {
     Capture,
     /// The scheduler's run queue.
     RunQueue,
-    /// Idle threads for host functions.
-    HostThreads,
+    /// Idle threads for host functions, or for exchanges.
+    BlockingThreads,
     /// Who registered which allocator on which stream.
     Registry,
     /// The owner and the queue of a callback lock; never held during a callback.
@@ -82,6 +86,12 @@ pub enum Rank {
     Queue,
     /// Sizes that a task computed.
     Outcome,
+    /// What a communicator has in progress, and its failure.
+    Running,
+    /// Idle connections to a meeting point.
+    Connections,
+    /// Messages between ranks that are threads.
+    Link,
     /// Allocators that the end of the process leaves as they are.
     Abandoned,
     /// Texts of failures in graphs.

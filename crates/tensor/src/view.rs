@@ -46,6 +46,16 @@ impl<'a> Shared<'a> {
         Shared { first: bytes.as_ptr(), length: bytes.len(), bytes: PhantomData }
     }
 
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// The bytes from `start` on, as many as `count`.
     ///
     /// # Panics

@@ -161,6 +161,46 @@ fn task_happening() -> impl Strategy<Value = Happening<'static>> {
     ]
 }
 
+fn communicator() -> impl Strategy<Value = Communicator> {
+    (any::<u64>(), "[a-zß]{0,9}", any::<u128>(), any::<[u32; 3]>()).prop_map(
+        |(id, name, identity, [rank, size, device])| Communicator {
+            id,
+            name,
+            identity,
+            rank,
+            size,
+            device,
+        },
+    )
+}
+
+fn collective() -> impl Strategy<Value = Collective> {
+    let numbers = (any::<[u64; 3]>(), any::<u8>(), any::<Option<u8>>(), any::<Option<u32>>());
+    let ranks = || proptest::collection::vec(any::<u32>(), 0..4);
+    (name(), some_epoch(), numbers, ranks(), ranks()).prop_map(
+        |(
+            operator,
+            epoch,
+            ([communicator, ticket, count], data_type, reduction, root),
+            to,
+            from,
+        )| {
+            Collective {
+                communicator,
+                ticket,
+                operator,
+                epoch,
+                count,
+                data_type,
+                reduction,
+                root,
+                to,
+                from,
+            }
+        },
+    )
+}
+
 fn other_happening() -> impl Strategy<Value = Happening<'static>> {
     prop_oneof![
         (any::<u32>(), any::<u32>(), any::<u64>(), some_change()).prop_map(
@@ -193,6 +233,10 @@ fn other_happening() -> impl Strategy<Value = Happening<'static>> {
         (any::<u32>(), proptest::collection::vec(frame(), 0..4))
             .prop_map(|(number, frames)| Happening::Stack { number, frames: frames.into() }),
         Just(Happening::Exit),
+        (communicator(), some_change()).prop_map(|(communicator, change)| {
+            Happening::Communicator(Cow::Owned(communicator), change)
+        }),
+        collective().prop_map(|collective| Happening::Collective(Cow::Owned(collective))),
         (any::<usize>(), "[a-zß]{0,20}").prop_map(|(address, reason)| Happening::WrongFree {
             address,
             reason: Cow::Owned(reason),

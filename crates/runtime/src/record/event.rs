@@ -9,8 +9,8 @@ use crate::memory::purpose::{Owner, Purpose};
 use crate::task::Task;
 
 pub use cairn_record::entry::{
-    BlockFault, Callback, Change, Domain, MemoryKind, Outcome, Step, StepAccess, StepPlan,
-    SyncObject,
+    BlockFault, Callback, Change, Collective, Communicator, Domain, MemoryKind, Outcome, Step,
+    StepAccess, StepPlan, SyncObject,
 };
 
 /// A kind of event. Sinks choose by kind; nobody listening to a kind costs one atomic load where it happens.
@@ -71,14 +71,19 @@ pub enum Kind {
     Region,
     /// [`Event::Mark`].
     Mark,
+    /// [`Event::Communicator`].
+    Communicator,
+    /// [`Event::Collective`].
+    Collective,
 }
 
 impl Kind {
     /// How many kinds there are.
-    pub const COUNT: usize = Kind::Mark as usize + 1;
+    pub const COUNT: usize = Kind::Collective as usize + 1;
 
     /// What a task causes.
-    pub const OF_TASKS: [Kind; 4] = [Kind::Submit, Kind::Start, Kind::End, Kind::Run];
+    pub const OF_TASKS: [Kind; 5] =
+        [Kind::Submit, Kind::Start, Kind::End, Kind::Run, Kind::Collective];
 
     /// Every kind.
     pub const ALL: [Kind; Kind::COUNT] = [
@@ -109,6 +114,8 @@ impl Kind {
         Kind::WrongBlock,
         Kind::Region,
         Kind::Mark,
+        Kind::Communicator,
+        Kind::Collective,
     ];
 }
 
@@ -331,6 +338,10 @@ pub enum Event<'a> {
         /// Begun or ended.
         change: Change,
     },
+    /// This process joined a communicator, or left it.
+    Communicator(&'a Communicator, Change),
+    /// An operator of a communicator is about to be submitted as the task that it names: its [`Event::Submit`] comes next.
+    Collective(&'a Collective),
     /// The program got a handle, or ended it. A creation is emitted before the program has the handle.
     Object {
         /// What it stands for, as error messages call it: "event", "tensor".
@@ -394,6 +405,8 @@ impl Event<'_> {
             Event::Object { .. } => Kind::Object,
             Event::Region { .. } => Kind::Region,
             Event::Mark { .. } => Kind::Mark,
+            Event::Communicator(..) => Kind::Communicator,
+            Event::Collective(_) => Kind::Collective,
             Event::Exit => Kind::Exit,
             Event::HostFault { .. } => Kind::HostFault,
             Event::WrongFree { .. } => Kind::WrongFree,

@@ -215,7 +215,9 @@ fn owner(owner: Owner) -> entry::Owner {
 fn task_kind(task: &Task) -> TaskKind {
     match &task.body {
         Body::Nothing => TaskKind::Nothing,
-        Body::Copy | Body::Fill(_) | Body::Work(_) | Body::Kernel(_) => TaskKind::Work,
+        Body::Copy | Body::Fill(_) | Body::Work(_) | Body::Kernel(_) | Body::Exchange(_) => {
+            TaskKind::Work
+        }
         Body::Host(_) => TaskKind::HostFunction,
         Body::Record(_) => TaskKind::Record,
         Body::Wait(_) => TaskKind::Wait,
@@ -287,6 +289,10 @@ fn happening<'a>(event: &Event<'a>, accesses: &'a [Access]) -> Happening<'a> {
         Event::Mark { range, text, change } => {
             Happening::Mark { range, text: Cow::Borrowed(text), change }
         }
+        Event::Communicator(communicator, change) => {
+            Happening::Communicator(Cow::Borrowed(communicator), change)
+        }
+        Event::Collective(collective) => Happening::Collective(Cow::Borrowed(collective)),
         Event::Exit => Happening::Exit,
         Event::HostFault { address, writes } => Happening::HostFault { address, writes },
         Event::WrongFree { address, reason } => {

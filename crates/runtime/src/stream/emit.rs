@@ -26,8 +26,8 @@ impl Stream {
     #[cold]
     fn emit_submit_to(&self, spine: &Spine, task: &Task, seq: u64, ordered: &Clock) {
         let stream = self.index;
-        if let Body::Kernel(kernel) = &task.body
-            && spine.has_listener(Kind::Run)
+        if let Body::Kernel(kernel) | Body::Exchange(kernel) = &task.body
+            && (spine.has_listener(Kind::Run) || spine.has_listener(Kind::Collective))
         {
             kernel.emit_run(spine, Epoch { stream, seq }, &task.reads, &task.writes);
         }

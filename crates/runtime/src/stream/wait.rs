@@ -1,6 +1,6 @@
 //! Host threads that wait for a stream, and run its tasks themselves where they may.
 
-use super::{READY, Stream, flag};
+use super::{Blocking, READY, Stream, flag};
 use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
@@ -113,7 +113,7 @@ impl Stream {
                 return true;
             }
             if may_help && self.claim() {
-                self.shared.scheduler.as_active(|| self.run(Some(seq)));
+                self.shared.scheduler.as_active(|| self.run(Some(seq), Blocking::Waits));
                 continue;
             }
             if self

@@ -11,10 +11,11 @@ use cairn_runtime::memory::allocator::{Allocator, RawBlock};
 use cairn_runtime::memory::funnel::Funnel;
 use cairn_runtime::memory::layer::Stack;
 use cairn_runtime::memory::pool::StreamPool;
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, HostFunction, Location, Span, Task};
+use cairn_runtime::task::{Body, HostFunction, Kernel, Location, Span, Task};
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
@@ -34,6 +35,7 @@ impl Drop for TestRuntime {
     fn drop(&mut self) {
         self.shared.scheduler.stop();
         self.shared.host_threads.stop();
+        self.shared.exchange_threads.stop();
         host::set_context(0);
     }
 }
@@ -98,6 +100,29 @@ pub fn host_task(function: impl FnOnce() -> bool + Send + 'static) -> Task {
         "aclrtLaunchHostFunc",
         Body::Host(Arc::new(OnceFunction(Mutex::new(Some(function))))),
     )
+}
+
+/// An exchange that calls a closure, which returns false for a failure, and then fills what it writes with 7.
+pub struct ClosureExchange<F>(pub F);
+
+impl<F: Fn() -> bool + Send + Sync> Kernel for ClosureExchange<F> {
+    fn argument(&self, _: Use, _: usize) -> &str {
+        "buffer"
+    }
+
+    fn run(&self, memory: &TaskMemory<'_>) -> Result<()> {
+        if !(self.0)() {
+            return Err(Error::new(Code::Internal, "the peer is gone"));
+        }
+        memory.write(0).iter().for_each(|byte| byte.set(7));
+        Ok(())
+    }
+}
+
+/// A task that writes a range once a closure has returned.
+pub fn exchange(to: Span, wait: impl Fn() -> bool + Send + Sync + 'static) -> Task {
+    let body = Body::Exchange(Arc::new(ClosureExchange(wait)));
+    Task { name: "exchange", reads: Default::default(), writes: [to].into_iter().collect(), body }
 }
 
 /// Blocks a stream until it is opened.

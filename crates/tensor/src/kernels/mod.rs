@@ -6,6 +6,7 @@ pub mod agreement;
 pub mod attention;
 pub mod bags;
 pub mod boxes;
+pub mod buffers;
 pub mod causal;
 pub mod compare;
 pub mod constant;
