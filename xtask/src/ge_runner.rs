@@ -1,4 +1,4 @@
-//! `libge_runner.so`: `cpp/` compiled against `libascendcl.so`.
+//! `libge_runner.so`: `cpp/` without `comm/` compiled against `libascendcl.so`.
 //!
 //! The library has the old string ABI (`_GLIBCXX_USE_CXX11_ABI=0`); what is in `cpp/string_abi` is compiled with the new one too. It has no
 //! SONAME, is never unloaded, finds `libascendcl.so` beside it, and calls its own functions directly: programs bring
@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::{step, target_dir, toolkit::files_under};
+use crate::{comm, step, target_dir, toolkit::files_under};
 
 /// The name of a library that torch_npu looks for in `LD_PRELOAD`.
 pub const KERNEL_HOOK: &str = "libascend_kernel_hook.so";
@@ -89,7 +89,8 @@ fn units(root: &Path, out: &Path) -> Result<Vec<Unit>> {
     let folder = root.join("cpp");
     let mut units = Vec::new();
     for source in files_under(&folder)? {
-        if source.extension().is_none_or(|extension| extension != "cpp") {
+        let is_source = source.extension().is_some_and(|extension| extension == "cpp");
+        if !is_source || source.starts_with(root.join(comm::SOURCES)) {
             continue;
         }
         let name = source.strip_prefix(&folder)?.to_string_lossy().replace(['/', '.'], "-");
@@ -114,7 +115,8 @@ fn newest_header(root: &Path) -> Result<SystemTime> {
         "include/register",
     ] {
         for file in files_under(&root.join(folder))? {
-            if file.extension().is_some_and(|extension| extension == "h") {
+            let is_header = file.extension().is_some_and(|extension| extension == "h");
+            if is_header && !file.starts_with(root.join(comm::SOURCES)) {
                 newest = newest.max(fs::metadata(&file)?.modified()?);
             }
         }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cache;
+mod comm;
 mod coverage;
 mod data;
 mod deep;
@@ -9,6 +10,7 @@ mod demo;
 mod fuzz;
 mod ge_runner;
 mod r#gen;
+mod gloo;
 mod lint;
 mod pyacl;
 mod step;

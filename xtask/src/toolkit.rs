@@ -5,6 +5,7 @@
 //!     latest, cann -> DIR itself, for programs that want such a name in the path
 //!     lib64/   libascendcl.so, libge_runner.so, links to them; libcairn_pool.so; cmake/Cairn/
 //!              libopapi_math.a and others, for the linker: see PARTS
+//!     lib64/comm/ libcairn_comm.so, Gloo and what it needs, their licences; not there without Gloo
 //!     share/cmake -> lib64/cmake, for systems where CMake does not look into lib64
 //!     include/ bin/ runtime/ compiler/; include/aclnnop/level2: links to the headers above it
 //!     python/site-packages/ the module acl and its type stubs
@@ -27,7 +28,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    ge_runner, pyacl,
+    comm, ge_runner, pyacl,
     step::{self, cargo},
     target_dir,
 };
@@ -110,7 +111,7 @@ pub enum Build {
     Release,
     /// For `cargo xtask test`: what [`crate::test::build`] leaves, with assertions and checked lock ranks.
     Dev,
-    /// For `cargo xtask demo`: as soon as possible, without the standalone pool and the Python module.
+    /// For `cargo xtask demo`: as soon as possible, without the standalone pool, the Python module and communication.
     Demo,
 }
 
@@ -130,11 +131,14 @@ pub fn test_dir(root: &Path) -> PathBuf {
 pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
     let dir = std::path::absolute(dir)?;
     check_ours(&dir)?;
-    let build_dir = std::thread::scope(|scope| {
-        let classes = scope.spawn(|| ge_runner::compile(root));
+    let (build_dir, comm_files) = std::thread::scope(|scope| {
+        let classes = scope.spawn(|| {
+            ge_runner::compile(root)?;
+            if build == Build::Demo { Ok(Vec::new()) } else { comm::build(root) }
+        });
         let compiled = compile(root, build);
-        classes.join().expect("compiling does not panic")?;
-        compiled
+        let comm_files = classes.join().expect("compiling does not panic")?;
+        Ok::<_, anyhow::Error>((compiled?, comm_files))
     })?;
     let templates = root.join("toolkit");
     let mut folder = Folder { dir: dir.clone(), placed: BTreeSet::new() };
@@ -148,6 +152,9 @@ pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
     folder.copy(&ge_runner, "lib64/libge_runner.so")?;
     let hook = ge_runner::KERNEL_HOOK;
     folder.copy(&ge_runner::link_kernel_hook(root)?, &format!("lib64/{hook}"))?;
+    for (file, name) in comm_files {
+        folder.copy(&file, &name)?;
+    }
     for (library, names) in LIBRARIES {
         for name in names {
             folder.link(library, &format!("lib64/{name}"))?;

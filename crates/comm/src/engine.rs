@@ -1,5 +1,6 @@
 //! What moves bytes between the ranks of one communicator. An engine knows nothing of operators, types or streams.
 
+pub mod gloo;
 pub mod threads;
 
 use crate::error::Result;

@@ -1,0 +1,95 @@
+// A mesh in shared memory: a context of Gloo on the transport of shared/.
+
+#include <gloo/rendezvous/context.h>
+
+#include "failure.h"
+#include "mesh.h"
+#include "shared/context.h"
+
+namespace cairn::comm {
+
+namespace {
+
+class SharedMesh : public Mesh {
+  public:
+    SharedMesh(const CairnCommSpec &spec, ::gloo::rendezvous::Store &store, Deadline deadline)
+        : gloo_(static_cast<int>(spec.rank), static_cast<int>(spec.size)) {
+        auto device = std::make_shared<shared::Device>(spec.buffer_bytes, deadline);
+        std::shared_ptr<::gloo::transport::Device> asGloo = device;
+        gloo_.connectFullMesh(store, asGloo);
+        context_ = device->context();
+    }
+
+    ~SharedMesh() override { close(); }
+
+    void exchange(Parts outgoing, Parts incoming, Deadline deadline) override {
+        try {
+            move(outgoing, incoming, deadline);
+        } catch (const Failure &failure) {
+            context_->end(failure);
+            throw;
+        }
+    }
+
+    void check() override { context_->check(); }
+
+    void close() override { context_->end(Failure::closed()); }
+
+  private:
+    struct Posted {
+        std::unique_ptr<::gloo::transport::UnboundBuffer> buffer;
+        const CairnCommPart *part;
+        bool receive;
+    };
+
+    void move(Parts outgoing, Parts incoming, Deadline deadline) {
+        auto self = static_cast<uint32_t>(gloo_.rank);
+        checkPeers(static_cast<uint32_t>(gloo_.size), outgoing, incoming);
+        std::vector<Posted> posted;
+        posted.reserve(outgoing.count + incoming.count);
+        for (bool receive : {true, false}) {
+            for (const CairnCommPart &part : receive ? incoming : outgoing) {
+                if (part.peer == self) {
+                    continue;
+                }
+                posted.push_back({gloo_.createUnboundBuffer(part.bytes, part.count), &part, receive});
+                auto &buffer = *posted.back().buffer;
+                if (receive) {
+                    buffer.recv(static_cast<int>(part.peer), part.slot, 0, part.count);
+                } else {
+                    buffer.send(static_cast<int>(part.peer), part.slot, 0, part.count);
+                }
+            }
+        }
+        exchangeWithSelf(self, outgoing, incoming);
+        for (Posted &one : posted) {
+            wait(one, deadline);
+        }
+    }
+
+    void wait(Posted &posted, Deadline deadline) {
+        try {
+            static_cast<shared::Buffer &>(*posted.buffer).wait(posted.receive, nullptr, deadline);
+        } catch (const Failure &failure) {
+            if (failure.kind != CAIRN_COMM_TIMEOUT || failure.peer != Failure::kNoPeer) {
+                throw;
+            }
+            auto peer = static_cast<int>(posted.part->peer);
+            const char *what = posted.receive ? " did not send message " : " did not take message ";
+            throw Failure(CAIRN_COMM_TIMEOUT, peer,
+                          "rank " + std::to_string(peer) + what + std::to_string(posted.part->slot) + " of " +
+                              std::to_string(posted.part->count) + " bytes in time");
+        }
+    }
+
+    ::gloo::rendezvous::Context gloo_;
+    std::shared_ptr<shared::Context> context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mesh> connectShared(const CairnCommSpec &spec, ::gloo::rendezvous::Store &store, Deadline deadline) {
+    return std::make_unique<SharedMesh>(spec, store, deadline);
+}
+
+}  // namespace cairn::comm
