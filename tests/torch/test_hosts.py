@@ -1,4 +1,4 @@
-"""Ranks on two hosts: two network namespaces with a cable between them. Without the rights for that, two addresses of the loopback."""
+"""Ranks on two hosts: two network namespaces with a cable between them; and two addresses of the loopback, which needs no rights."""
 
 import contextlib
 import os
@@ -45,12 +45,12 @@ def namespaces():
             ip("netns", "delete", name)
 
 
-def run_ranks(commands, master, port, addresses):
-    """Runs a rank by each command; returns what each printed."""
+def run_ranks(commands, master, port, addresses, **more):
+    """Runs a rank by each command; returns how many bytes each received."""
     processes = []
     for rank, (command, address) in enumerate(zip(commands, addresses)):
         settings = {"RANK": str(rank), "WORLD_SIZE": str(len(commands)), "LOCAL_RANK": "0", "MASTER_ADDR": master, "MASTER_PORT": str(port)}
-        environment = os.environ | settings | {"HCCL_IF_IP": address}
+        environment = os.environ | settings | {"HCCL_IF_IP": address} | more
         program = [*command, sys.executable, str(builds.HERE / "host_rank.py")]
         processes.append(subprocess.Popen(program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     try:
@@ -59,7 +59,7 @@ def run_ranks(commands, master, port, addresses):
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0] * len(processes), "\n".join(texts)
-    return texts
+    return [int(re.search(rf"rank {rank} received (\d+) bytes", text)[1]) for rank, text in enumerate(texts)]
 
 
 def test_two_hosts():
@@ -67,16 +67,16 @@ def test_two_hosts():
     with namespaces() as hosts:
         commands = [["ip", "netns", "exec", name] for name, _ in hosts]
         addresses = [address for _, address in hosts]
-        texts = run_ranks(commands, addresses[0], PORT, addresses)
-    for rank, text in enumerate(texts):
-        count = int(re.search(rf"rank {rank} received (\d+) bytes", text)[1])
-        assert host_rank.BYTES <= count < 1.5 * host_rank.BYTES, text
+        counts = run_ranks(commands, addresses[0], PORT, addresses)
+    for count in counts:
+        assert host_rank.BYTES <= count < 1.5 * host_rank.BYTES, counts
 
 
-def test_two_addresses():
-    """Ranks with addresses of their own on one host."""
+@pytest.mark.parametrize("transport", ["tcp", "shared"])
+def test_two_addresses(transport):
+    """Ranks with addresses of their own on one host: the network brings their data only if they are told not to share memory."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    texts = run_ranks([[], []], "127.0.0.1", port, ["127.0.0.1", "127.0.0.2"])
-    for rank, text in enumerate(texts):
-        assert f"rank {rank} received" in text
+    counts = run_ranks([[], []], "127.0.0.1", port, ["127.0.0.1", "127.0.0.2"], CAIRN_COMM_TRANSPORT=transport)
+    for count in counts:
+        assert (count >= host_rank.BYTES) == (transport == "tcp"), counts
