@@ -12,8 +12,8 @@ namespace cairn::comm::shared {
 
 namespace {
 
-// Rings that are larger fall out of the cache of a core, smaller ones make both sides wait for each other.
-constexpr uint64_t kMostRing = 256 * 1024;
+// As large as the cache of a core: smaller ones make both sides wait for each other more often.
+constexpr uint64_t kMostRing = 1024 * 1024;
 constexpr uint64_t kLeastRing = 16 * 1024;
 constexpr int64_t kMostSpinNs = 50'000;
 constexpr int64_t kLeastSpinNs = 1'000;
