@@ -150,13 +150,17 @@ impl Reader<'_> {
 }
 
 /// A number inside a range.
-fn number<T: std::str::FromStr + PartialOrd>(range: RangeInclusive<T>) -> impl Fn(&str) -> Option<T> {
+fn number<T: std::str::FromStr + PartialOrd>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Option<T> {
     move |text| text.parse().ok().filter(|number| range.contains(number))
 }
 
 /// One of some words.
 fn word<T: Copy>(words: &[(&'static str, T)]) -> impl Fn(&str) -> Option<T> {
-    move |text| words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, value)| *value)
+    move |text| {
+        words.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, value)| *value)
+    }
 }
 
 /// `50000,50010-50020`, or `auto` for any.
@@ -194,13 +198,13 @@ impl Environment {
     }
 
     /// The same from any source of variables, with the warnings.
-    pub fn from_variables(
-        variable: &dyn Fn(&str) -> Option<String>,
-    ) -> (Environment, Vec<String>) {
+    pub fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> (Environment, Vec<String>) {
         let mut reader = Reader { variable, warnings: Vec::new() };
         let mut environment = Environment::default();
         let seconds = number(1..=7200u64);
-        if let Some(seconds) = reader.read("HCCL_CONNECT_TIMEOUT", "seconds from 1 to 7200", seconds) {
+        if let Some(seconds) =
+            reader.read("HCCL_CONNECT_TIMEOUT", "seconds from 1 to 7200", seconds)
+        {
             environment.connect_timeout = Duration::from_secs(seconds);
         }
         let seconds = number(0..=i32::MAX as u32);
@@ -216,7 +220,9 @@ impl Environment {
         environment.ipv6 =
             reader.read("HCCL_SOCKET_FAMILY", "AF_INET or AF_INET6", families).unwrap_or(false);
         let last_base = u16::MAX - BASE_PORTS + 1;
-        if let Some(port) = reader.read("HCCL_IF_BASE_PORT", "a port from 1024 to 65504", number(1024..=last_base)) {
+        if let Some(port) =
+            reader.read("HCCL_IF_BASE_PORT", "a port from 1024 to 65504", number(1024..=last_base))
+        {
             environment.base_port = port;
             environment.ports = vec![port..=port + BASE_PORTS - 1];
         }
@@ -224,15 +230,21 @@ impl Environment {
         if let Some(ports) = reader.read("HCCL_HOST_SOCKET_PORT_RANGE", expected, port_list) {
             environment.ports = ports;
         }
-        let is_disabled = reader.read("HCCL_WHITELIST_DISABLE", "0 or 1", number(0..=1u8)).unwrap_or(1);
+        let is_disabled =
+            reader.read("HCCL_WHITELIST_DISABLE", "0 or 1", number(0..=1u8)).unwrap_or(1);
         if is_disabled == 0 {
             environment.whitelist = Some(reader.whitelist());
         }
-        if let Some(megabytes) = reader.read("HCCL_BUFFSIZE", "megabytes from 1 on", number(1..=1 << 20)) {
+        if let Some(megabytes) =
+            reader.read("HCCL_BUFFSIZE", "megabytes from 1 on", number(1..=1 << 20))
+        {
             environment.buffer_bytes = megabytes << 20;
         }
-        let modes =
-            [("false", Determinism::Off), ("true", Determinism::On), ("strict", Determinism::Strict)];
+        let modes = [
+            ("false", Determinism::Off),
+            ("true", Determinism::On),
+            ("strict", Determinism::Strict),
+        ];
         environment.determinism =
             reader.read("HCCL_DETERMINISTIC", "false, true or strict", word(&modes));
         environment.entry_log =
@@ -302,7 +314,9 @@ mod tests {
         assert_eq!(environment.ports, vec![50000..=50031]);
         assert_eq!(environment.buffer_bytes, 20 << 20);
         assert_eq!(environment.determinism, Some(Determinism::Strict));
-        let ports = |range| read(&[("HCCL_IF_BASE_PORT", "50000"), ("HCCL_HOST_SOCKET_PORT_RANGE", range)]).0.ports;
+        let ports = |range| {
+            read(&[("HCCL_IF_BASE_PORT", "50000"), ("HCCL_HOST_SOCKET_PORT_RANGE", range)]).0.ports
+        };
         assert_eq!(ports("60000, 60010-60012"), vec![60000..=60000, 60010..=60012]);
         assert_eq!(ports("auto"), vec![]);
     }
@@ -327,7 +341,10 @@ mod tests {
         ] {
             let (environment, warnings) = read(&[(name, value)]);
             assert_eq!(environment, Environment::default(), "{name}={value}");
-            assert!(warnings.len() == 1 && warnings[0].starts_with(&format!("{name}={value} ")), "{warnings:?}");
+            assert!(
+                warnings.len() == 1 && warnings[0].starts_with(&format!("{name}={value} ")),
+                "{warnings:?}"
+            );
         }
     }
 

@@ -24,6 +24,8 @@ const LATER: u64 = 2;
 pub(crate) enum Failure {
     /// A link did.
     Link(LinkError),
+    /// This rank's own part did, without a link: what the others are told.
+    OwnPart(String),
     /// A peer called something else.
     Mismatch {
         /// The peer.
@@ -158,11 +160,16 @@ impl<'a> Links<'a> {
             match Header::decode(frame) {
                 Some(called) if called.matches(&first.header) => {}
                 Some(called) => {
-                    return Err(Failure::Mismatch { peer: first.peer, called, expected: first.header });
+                    return Err(Failure::Mismatch {
+                        peer: first.peer,
+                        called,
+                        expected: first.header,
+                    });
                 }
                 None if exchanged.is_err() => continue,
                 None => {
-                    let text = format!("rank {} sent a message that is none of this version", first.peer);
+                    let text =
+                        format!("rank {} sent a message that is none of this version", first.peer);
                     let kind = crate::engine::LinkErrorKind::Other;
                     return Err(LinkError::new(kind, Some(first.peer), text).into());
                 }

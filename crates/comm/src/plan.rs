@@ -126,7 +126,7 @@ fn check_list(what: &str, list: &[u64], length: usize) -> Result<()> {
 }
 
 /// The reduction of a type, where there is one.
-fn reducer(data_type: DataType, reduction: Reduction) -> Result<Reducer> {
+pub(crate) fn reducer(data_type: DataType, reduction: Reduction) -> Result<Reducer> {
     let wrong = || {
         let (reduction, data_type) = (reduction.name(), data_type.name());
         Error::unsupported(format!("the reduction {reduction} of {data_type} is not supported"))
@@ -423,7 +423,8 @@ impl Position {
                 let n = size as usize;
                 check_list("sendCountMatrix", matrix, n * n)?;
                 let row = &matrix[rank as usize * n..][..n];
-                let column: Vec<u64> = (0..n).map(|from| matrix[from * n + rank as usize]).collect();
+                let column: Vec<u64> =
+                    (0..n).map(|from| matrix[from * n + rank as usize]).collect();
                 let has = |counts: &[u64]| counts.iter().any(|count| *count > 0);
                 if has(row) {
                     require("sendBuf", send)?;

@@ -77,7 +77,11 @@ fn parsed_if_there<T: std::str::FromStr>(
     }
 }
 
-fn list<'a>(object: &'a Value, place: &str, name: &str) -> std::result::Result<&'a [Value], String> {
+fn list<'a>(
+    object: &'a Value,
+    place: &str,
+    name: &str,
+) -> std::result::Result<&'a [Value], String> {
     let found = object.get(name);
     let list = found.and_then(Value::as_array).filter(|list| !list.is_empty());
     list.map(Vec::as_slice).ok_or_else(|| wrong(&format!("{place}{name}"), found, "a list"))
@@ -133,7 +137,11 @@ impl RankTable {
                     port: parsed_if_there(device, &place, "device_port", "a port")?,
                 };
                 if servers.len() > 1 && entry.address.is_none() {
-                    return Err(wrong(&format!("{place}device_ip"), device.get("device_ip"), "an address, as there are several servers"));
+                    return Err(wrong(
+                        &format!("{place}device_ip"),
+                        device.get("device_ip"),
+                        "an address, as there are several servers",
+                    ));
                 }
                 found.push((rank, entry));
             }
@@ -157,9 +165,13 @@ impl RankTable {
             return Err("the rank_id of one server lie between those of another".into());
         }
         for (rank, entry) in ranks.iter().enumerate() {
-            let same = |other: &&TableRank| other.server == entry.server && other.device == entry.device;
+            let same =
+                |other: &&TableRank| other.server == entry.server && other.device == entry.device;
             if ranks[..rank].iter().any(|other| same(&other)) {
-                return Err(format!("device_id {} of server {} occurs twice", entry.device, entry.server));
+                return Err(format!(
+                    "device_id {} of server {} occurs twice",
+                    entry.device, entry.server
+                ));
             }
         }
         Ok(RankTable { ranks, servers: servers.len(), digest })
@@ -201,10 +213,18 @@ mod tests {
             ("/server_count", json!("3"), "server_count is 3, server_list has 2"),
             ("/server_list", json!([]), "server_list is []"),
             ("/server_list/0/server_id", json!([1]), "server_list[0].server_id is [1]"),
-            ("/server_list/0/device/1/device_ip", json!("x"), "server_list[0].device[1].device_ip is \"x\""),
+            (
+                "/server_list/0/device/1/device_ip",
+                json!("x"),
+                "server_list[0].device[1].device_ip is \"x\"",
+            ),
             ("/server_list/0/device/1/device_ip", json!(""), "as there are several servers"),
             ("/server_list/0/device/1/device_port", json!("99999"), "device_port is \"99999\""),
-            ("/server_list/0/device/1/device_id", json!("0"), "device_id 0 of server a occurs twice"),
+            (
+                "/server_list/0/device/1/device_id",
+                json!("0"),
+                "device_id 0 of server a occurs twice",
+            ),
             ("/server_list/0/device/1/rank_id", json!("3"), "rank_id 2 comes where 1 is expected"),
             ("/server_list/0/device/1/rank_id", json!("-1"), "rank_id is \"-1\""),
             ("/server_list/0/device/1/rank_id", json!(0), "rank_id 0 comes where 1 is expected"),

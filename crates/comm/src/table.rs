@@ -167,7 +167,9 @@ impl Communicators {
     pub fn find(&self, device: u32, name: &str) -> Result<Arc<Communicator>> {
         let found = self.table.lock().names.get(&(device, name.to_string())).cloned().flatten();
         found.ok_or_else(|| {
-            Error::parameter(format!("device {device} has no communicator with the name \"{name}\""))
+            Error::parameter(format!(
+                "device {device} has no communicator with the name \"{name}\""
+            ))
         })
     }
 

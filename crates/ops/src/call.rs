@@ -2,6 +2,7 @@
 
 use crate::argument::{Arg, Args, Tensor};
 use crate::error::{Error, Outcome, Result};
+use crate::group::GroupUse;
 use crate::plan::{AccessMode, Kernel, Memory, Operand, Plan, Scratch, Use, gaps};
 use cairn_tensor::{DType, Layout, Scalar, Strides};
 use smallvec::SmallVec;
@@ -27,6 +28,7 @@ pub struct Call<'a> {
     workspace: usize,
     is_too_large: bool,
     pub(crate) is_random: bool,
+    pub(crate) groups: SmallVec<[GroupUse; 0]>,
 }
 
 /// The same elements in a layout whose sizes and strides kernels can multiply without an overflow: the stride of a
@@ -71,6 +73,7 @@ impl<'a> Call<'a> {
             workspace: 0,
             is_too_large: false,
             is_random: false,
+            groups: SmallVec::new(),
         }
     }
 
@@ -575,6 +578,7 @@ impl<'a> Call<'a> {
         self.expect_types_fit()?;
         let mut plan = Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel));
         plan.is_random = self.is_random;
+        plan.groups = std::mem::take(&mut self.groups);
         Ok(plan)
     }
 

@@ -25,9 +25,16 @@ pub struct Marks {
     pub needs_values: &'static [usize],
     /// The sizes of its outputs depend on values: inference gives the largest they can be.
     pub sized_by_values: bool,
+    /// It communicates with other ranks: it is neither computed ahead of a run nor left out, and it waits for others.
+    pub communicates: bool,
 }
 
 impl Marks {
+    /// Whether it must run in every run of a graph, on the device: it is never computed ahead of one.
+    pub fn runs_each_time(&self) -> bool {
+        self.random || self.communicates
+    }
+
     /// A row without marks.
     pub(crate) const NONE: Marks = Marks {
         elementwise: false,
@@ -37,6 +44,7 @@ impl Marks {
         from_shapes: false,
         needs_values: &[],
         sized_by_values: false,
+        communicates: false,
     };
 }
 
@@ -80,6 +88,12 @@ impl Node {
     /// Marked [`sized_by_values`](Marks::sized_by_values).
     pub const fn sized_by_values(mut self) -> Node {
         self.marks.sized_by_values = true;
+        self
+    }
+
+    /// Marked [`communicates`](Marks::communicates).
+    pub const fn communicates(mut self) -> Node {
+        self.marks.communicates = true;
         self
     }
 

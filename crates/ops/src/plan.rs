@@ -1,6 +1,7 @@
 //! What a call will do: the memory it touches, the workspace it needs, and what runs.
 
 use crate::error::{Fault, Outcome};
+use crate::group::{Group, GroupUse};
 use crate::stage::{ComputedStages, OfferedStage};
 use cairn_tensor::kernels::epilogue::Epilogue;
 use cairn_tensor::parallel::Parallel;
@@ -124,6 +125,8 @@ pub struct Memory<'a> {
     pub parallel: &'a dyn Parallel,
     /// Called with the sizes of an output that depend on values, by index of the argument.
     pub sized: &'a SizeCallback<'a>,
+    /// The groups of the plan, in its order.
+    pub groups: &'a [&'a dyn Group],
     /// What the kernel computes of its results before it stores them; only kernels of plans that take stages have one.
     pub epilogue: Option<&'a Epilogue<'a>>,
 }
@@ -149,6 +152,13 @@ impl<'a> Memory<'a> {
         let layout = operand.layout;
         ViewMut::over(bytes, layout)
             .unwrap_or_else(|| panic!("{layout} leaves its {} bytes", bytes.len()))
+    }
+
+    /// The bytes of a tensor whose elements lie one after the other.
+    pub fn bytes(&self, operand: &Operand) -> &'a [Cell<u8>] {
+        debug_assert!(operand.layout.is_contiguous());
+        let start = operand.layout.offset as usize * operand.layout.item();
+        &self.uses[usize::from(operand.slot)][start..start + operand.layout.bytes()]
     }
 
     /// A part of the workspace.
@@ -226,6 +236,8 @@ pub struct Plan {
     pub workspace: usize,
     /// Whether it draws random numbers.
     pub is_random: bool,
+    /// The groups of ranks that it communicates in: then it waits for others, and does not run on a thread that must not.
+    pub groups: SmallVec<[GroupUse; 0]>,
     /// Whether its time follows from the bytes that it touches, a few nanoseconds for each.
     pub is_light: bool,
     kernel: Box<dyn Kernel>,
@@ -242,6 +254,7 @@ impl Plan {
             uses,
             workspace,
             is_random: false,
+            groups: SmallVec::new(),
             is_light: false,
             kernel,
             packed: None,

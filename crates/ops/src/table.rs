@@ -175,6 +175,12 @@ impl Node {
                 self.name
             )));
         }
+        if !plan.groups.is_empty() && !self.marks.communicates {
+            return Err(Error::invalid(format!(
+                "internal error (please report): {} communicates and its row is not marked so",
+                self.name
+            )));
+        }
         Ok(plan)
     }
 

@@ -65,6 +65,7 @@ impl TestMemory {
             workspace: &workspace,
             parallel,
             sized: &|_, _| unreachable!(),
+            groups: &[],
             epilogue: None,
         };
         plan.run(&memory).unwrap();

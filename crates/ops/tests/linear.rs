@@ -68,6 +68,7 @@ impl TestMemory {
             workspace: &workspace,
             parallel: &SingleThread,
             sized: &|_, _| unreachable!("sizes are known"),
+            groups: &[],
             epilogue: None,
         };
         plan.run(&memory).map_err(|fault| fault.0)

@@ -63,6 +63,7 @@ impl TestMemory {
             workspace: &workspace,
             parallel: &SingleThread,
             sized: &sized,
+            groups: &[],
             epilogue: None,
         };
         plan.run(&memory).map_err(|fault| fault.0)?;

@@ -144,6 +144,7 @@ fn fault(
         workspace: &workspace[start..start + plan.workspace],
         parallel: &SingleThread,
         sized: &|_, _| {},
+        groups: &[],
         epilogue: None,
     };
     let fault = plan.run(&memory).expect_err("an index out of range");

@@ -48,6 +48,7 @@ fn run(
         workspace: &workspace[start..start + plan.workspace],
         parallel: &SingleThread,
         sized: &|_, _| {},
+        groups: &[],
         epilogue: None,
     };
     plan.run(&memory).map_err(|fault| fault.0)?;

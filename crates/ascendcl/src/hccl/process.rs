@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
-static COMMUNICATORS: OnceLock<Communicators> = OnceLock::new();
+static COMMUNICATORS: OnceLock<Arc<Communicators>> = OnceLock::new();
 /// What `HcclSetConfig` set: kept here too, because that call must not start the runtime.
 static DETERMINISM: AtomicU8 = AtomicU8::new(Determinism::Off as u8);
 
@@ -27,6 +27,8 @@ pub fn communicators() -> Result<&'static Communicators> {
         let communicators =
             Communicators::new(shared.clone(), environment().clone(), super::engine::opener());
         communicators.set_determinism(determinism());
+        let communicators = Arc::new(communicators);
+        shared.attach(communicators.clone());
         communicators
     }))
 }

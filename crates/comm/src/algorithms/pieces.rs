@@ -38,7 +38,8 @@ pub(super) fn even_piece_bytes(reads: &[Span], size: usize) -> usize {
 pub(super) fn even(bytes: usize, size: u32) -> Pieces {
     let each = bytes.div_ceil(size as usize).next_multiple_of(ALIGN);
     let border = |rank: u32| (rank as usize * each).min(bytes);
-    let piece = |rank| Piece { span: 0, start: border(rank), bytes: border(rank + 1) - border(rank) };
+    let piece =
+        |rank| Piece { span: 0, start: border(rank), bytes: border(rank + 1) - border(rank) };
     Pieces::Listed((0..size).map(piece).collect())
 }
 

@@ -38,7 +38,8 @@ impl Communicator {
             }
             if state.destroyed {
                 let name = self.name();
-                let text = format!("{operator}: the communicator \"{name}\" was destroyed meanwhile");
+                let text =
+                    format!("{operator}: the communicator \"{name}\" was destroyed meanwhile");
                 return Error::new(Code::Unavailable, text);
             }
         }
@@ -53,6 +54,14 @@ impl Communicator {
         first
     }
 
+    /// A task of this rank failed by itself, and does not communicate as the other ranks expect.
+    pub(super) fn abandon(&self, operator: &str, reason: &str) {
+        if self.parts.connection.is_some() {
+            let text = format!("this rank's part of {operator} failed: {reason}");
+            self.fail(operator, Failure::OwnPart(text));
+        }
+    }
+
     fn describe(&self, operator: &str, failure: Failure) -> Error {
         let (rank, size, name) = (self.rank(), self.size(), self.name());
         let context = format!("{operator} on rank {rank} of {size} of the communicator \"{name}\"");
@@ -62,16 +71,21 @@ impl Communicator {
                 let mut text = format!(
                     "the ranks called different operators: rank {rank} called {expected}, rank {peer} called {called}"
                 );
-                if called.kind == expected.kind && called.count == expected.count && called.ticket == expected.ticket {
+                if called.kind == expected.kind
+                    && called.count == expected.count
+                    && called.ticket == expected.ticket
+                {
                     text.push_str("; an operator before this one differed already");
                 }
                 (code, text)
             }
+            Failure::OwnPart(text) => (Code::Internal, text),
             Failure::Link(LinkError { kind, peer, text }) => {
                 let who = peer.map_or("a peer".into(), |peer| format!("rank {peer}"));
                 match kind {
                     LinkErrorKind::PeerGone => {
-                        let (_, client) = self.parts.connection.as_ref().expect("a link has failed");
+                        let (_, client) =
+                            self.parts.connection.as_ref().expect("a link has failed");
                         let how = match has_left(client, peer) {
                             true => "has destroyed the communicator",
                             false => "is gone",
@@ -80,11 +94,14 @@ impl Communicator {
                     }
                     LinkErrorKind::Timeout => (
                         Code::Timeout,
-                        format!("{who} did not answer within HCCL_EXEC_TIMEOUT: it is late, or called no such operator ({text})"),
+                        format!(
+                            "{who} did not answer within HCCL_EXEC_TIMEOUT: it is late, or called no such operator ({text})"
+                        ),
                     ),
-                    LinkErrorKind::TooLong => {
-                        (Code::TcpTransfer, format!("{who} called an operator of another size ({text})"))
-                    }
+                    LinkErrorKind::TooLong => (
+                        Code::TcpTransfer,
+                        format!("{who} called an operator of another size ({text})"),
+                    ),
                     LinkErrorKind::Closed | LinkErrorKind::Other => {
                         (Code::TcpTransfer, format!("a transfer with {who} failed: {text}"))
                     }
@@ -103,13 +120,16 @@ impl Communicator {
         let first = String::from_utf8_lossy(&first).into_owned();
         let mut lines = first.splitn(3, '\n');
         let mut number = || lines.next()?.parse::<i32>().ok();
-        let (Some(code), Some(first_rank)) = (number().and_then(Code::from_number), number()) else {
+        let (Some(code), Some(first_rank)) = (number().and_then(Code::from_number), number())
+        else {
             return own;
         };
         let text = lines.next().unwrap_or_default();
         match first_rank == rank as i32 {
             true => own,
-            false => Error::new(code, format!("{}; rank {first_rank} failed first: {text}", own.text)),
+            false => {
+                Error::new(code, format!("{}; rank {first_rank} failed first: {text}", own.text))
+            }
         }
     }
 

@@ -73,11 +73,7 @@ impl Hub {
 }
 
 impl Engine for ThreadEngine {
-    fn connect(
-        &self,
-        spec: &MeshSpec,
-        store: Arc<dyn Store>,
-    ) -> Result<Arc<dyn Mesh>, LinkError> {
+    fn connect(&self, spec: &MeshSpec, store: Arc<dyn Store>) -> Result<Arc<dyn Mesh>, LinkError> {
         let number = match spec.rank {
             0 => {
                 let hub = Hub {
@@ -104,7 +100,11 @@ impl Engine for ThreadEngine {
             store.get(&format!("came/{peer}"), spec.timeout)?;
         }
         let hub = self.hubs.lock().get(number as usize).cloned().ok_or_else(|| {
-            LinkError::new(LinkErrorKind::Other, Some(0), format!("there is no mesh {number} in this process"))
+            LinkError::new(
+                LinkErrorKind::Other,
+                Some(0),
+                format!("there is no mesh {number} in this process"),
+            )
         })?;
         Ok(Arc::new(ThreadMesh { hub, rank: spec.rank, size: spec.size }))
     }
@@ -143,7 +143,8 @@ impl Mesh for ThreadMesh {
             let bytes: Vec<u8> = message.bytes.iter().map(Cell::get).collect();
             let key = (self.rank, message.peer, message.slot);
             if state.messages.insert(key, bytes).is_some() {
-                let text = format!("the slot {:#x} to rank {} is taken", message.slot, message.peer);
+                let text =
+                    format!("the slot {:#x} to rank {} is taken", message.slot, message.peer);
                 return Err(LinkError::new(LinkErrorKind::Other, Some(message.peer), text));
             }
         }
@@ -174,7 +175,8 @@ impl Mesh for ThreadMesh {
             };
             if bytes.len() != message.bytes.len() {
                 let (is, expected) = (bytes.len(), message.bytes.len());
-                let text = format!("rank {} sent {is} bytes where {expected} were expected", message.peer);
+                let text =
+                    format!("rank {} sent {is} bytes where {expected} were expected", message.peer);
                 return Err(LinkError::new(LinkErrorKind::TooLong, Some(message.peer), text));
             }
             message.bytes.iter().zip(bytes).for_each(|(cell, byte)| cell.set(byte));
@@ -184,9 +186,9 @@ impl Mesh for ThreadMesh {
 
     fn check(&self) -> Result<(), LinkError> {
         let state = self.hub.state.lock();
-        (0..self.size).filter(|peer| *peer != self.rank).try_for_each(|peer| {
-            self.lost(&state, peer).map_or(Ok(()), Err)
-        })
+        (0..self.size)
+            .filter(|peer| *peer != self.rank)
+            .try_for_each(|peer| self.lost(&state, peer).map_or(Ok(()), Err))
     }
 
     fn close(&self) {

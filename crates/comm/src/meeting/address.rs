@@ -64,15 +64,13 @@ fn select(all: &[InterfaceAddress], filter: &InterfaceFilter, ipv6: bool) -> Opt
 /// The addresses of all interfaces, as the kernel tells them.
 fn interface_addresses() -> Result<Vec<InterfaceAddress>> {
     let failed = |error: rustix::io::Errno| {
-        Error::new(Code::SystemCall, format!("the interfaces of this host cannot be listed: {error}"))
+        Error::new(
+            Code::SystemCall,
+            format!("the interfaces of this host cannot be listed: {error}"),
+        )
     };
-    let socket = socket_with(
-        AddressFamily::NETLINK,
-        SocketType::RAW,
-        SocketFlags::CLOEXEC,
-        None,
-    )
-    .map_err(failed)?;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
+        .map_err(failed)?;
     let mut request = [0u8; 24];
     request[..4].copy_from_slice(&24u32.to_ne_bytes());
     request[4..6].copy_from_slice(&GET_ADDRESSES.to_ne_bytes());
@@ -120,8 +118,7 @@ fn parse_addresses(mut bytes: &[u8], report: &mut dyn FnMut(u32, IpAddr)) -> boo
                 let index = u32::from_ne_bytes(message[4..8].try_into().expect("4 bytes"));
                 let (mut attributes, mut best) = (&message[8..], None);
                 while attributes.len() >= 4 {
-                    let (length, kind) =
-                        (u16_at(attributes, 0) as usize, u16_at(attributes, 2));
+                    let (length, kind) = (u16_at(attributes, 0) as usize, u16_at(attributes, 2));
                     if length < 4 || length > attributes.len() {
                         break;
                     }

@@ -64,7 +64,9 @@ impl Client {
         let deadline = Instant::now() + timeout;
         let (mut stream, address) = connect(place, group, deadline)?;
         let reply = ask(&mut stream, &Request::Join(member.clone()), deadline + GRACE);
-        let members = match reply.map_err(|error| error.of(format!("the meeting point at {address}")))? {
+        let members = match reply
+            .map_err(|error| error.of(format!("the meeting point at {address}")))?
+        {
             Reply::Roster(members) if members.len() == member.size as usize => members,
             Reply::Refused { code, text } => {
                 return Err(Error::new(Code::from_number(code).unwrap_or(Code::Internal), text));
@@ -122,7 +124,9 @@ impl Client {
         presence.state = match presence.stream.peek(&mut byte) {
             Ok(0) => ServerState::Gone,
             Ok(count) => match wire::first_frame(&byte[..count], wire::MAX_REPLY) {
-                Ok(Some((frame, _))) if Reply::decode(frame) == Ok(Reply::Bye) => ServerState::Ended,
+                Ok(Some((frame, _))) if Reply::decode(frame) == Ok(Reply::Bye) => {
+                    ServerState::Ended
+                }
                 _ => ServerState::Open,
             },
             Err(error) if error.kind() == ErrorKind::WouldBlock => ServerState::Open,
@@ -144,7 +148,11 @@ impl Client {
         Ok(reply)
     }
 
-    fn link_request(&self, request: &Request, limit: Duration) -> std::result::Result<Reply, LinkError> {
+    fn link_request(
+        &self,
+        request: &Request,
+        limit: Duration,
+    ) -> std::result::Result<Reply, LinkError> {
         let failed = |code: Code, text: String| {
             let kind = match code {
                 Code::Timeout => LinkErrorKind::Timeout,
@@ -166,7 +174,11 @@ impl Client {
 impl Store for Client {
     fn set(&self, key: &str, value: &[u8]) -> std::result::Result<(), LinkError> {
         if value.len() > wire::MAX_VALUE || key.len() > wire::MAX_KEY {
-            let text = format!("the value of {key} has {} bytes, more than {}", value.len(), wire::MAX_VALUE);
+            let text = format!(
+                "the value of {key} has {} bytes, more than {}",
+                value.len(),
+                wire::MAX_VALUE
+            );
             return Err(LinkError::new(LinkErrorKind::Other, None, text));
         }
         let request = Request::Set { key: key.into(), value: value.into(), or_first: false };
@@ -258,7 +270,8 @@ fn ask(stream: &mut TcpStream, request: &Request, deadline: Instant) -> Result<R
     let mut length = [0; 4];
     read_all(stream, &mut length, deadline).map_err(failed)?;
     let length = u32::from_le_bytes(length) as usize;
-    let garbage = |what: &str| Error::new(Code::Network, format!("{what} came from the meeting point"));
+    let garbage =
+        |what: &str| Error::new(Code::Network, format!("{what} came from the meeting point"));
     if length == 0 || length > wire::MAX_REPLY {
         return Err(garbage("a frame of a wrong length"));
     }

@@ -69,8 +69,13 @@ impl RootInfo {
         if port == 0 || address.is_unspecified() || address == IpAddr::V4(Ipv4Addr::BROADCAST) {
             return wrong(&format!("has the address {address} and the port {port}"));
         }
-        let number = |at: usize| u128::from_le_bytes(bytes[at..at + 16].try_into().expect("16 bytes"));
-        Ok(RootInfo { address: SocketAddr::new(address, port), key: number(28), identity: number(44) })
+        let number =
+            |at: usize| u128::from_le_bytes(bytes[at..at + 16].try_into().expect("16 bytes"));
+        Ok(RootInfo {
+            address: SocketAddr::new(address, port),
+            key: number(28),
+            identity: number(44),
+        })
     }
 }
 

@@ -53,7 +53,10 @@ impl Gathering {
         let absent: Vec<u32> = absent.map(|(rank, _)| rank).collect();
         let size = self.members.len();
         let seconds = after.as_secs_f32();
-        format!("{} of {size} did not come within {seconds} s (HCCL_CONNECT_TIMEOUT)", ranks(&absent))
+        format!(
+            "{} of {size} did not come within {seconds} s (HCCL_CONNECT_TIMEOUT)",
+            ranks(&absent)
+        )
     }
 }
 
@@ -119,7 +122,9 @@ mod tests {
             let mut other = Gathering { members: gathering.members.clone(), come: gathering.come };
             other.add(member).unwrap_err()
         };
-        assert!(wrong(member(0, 4, "a")).contains("rank 1 says that there are 3 ranks, rank 0 says 4"));
+        assert!(
+            wrong(member(0, 4, "a")).contains("rank 1 says that there are 3 ranks, rank 0 says 4")
+        );
         assert!(wrong(member(0, 3, "b")).contains("rank 1 calls the communicator \"a\", rank 0"));
         assert!(wrong(member(1, 3, "a")).contains("rank 1 came twice: from process 101"));
     }

@@ -68,10 +68,12 @@ impl Server {
         };
         let address = listener.local_addr().map_err(|error| failed("no local address", error))?;
         listener.set_nonblocking(true).map_err(|error| failed("a socket", error))?;
-        let (wake, woken) = UnixStream::pair().map_err(|error| failed("a pair of sockets", error))?;
+        let (wake, woken) =
+            UnixStream::pair().map_err(|error| failed("a pair of sockets", error))?;
         let service = Service::new(spec, listener, woken);
         let thread = std::thread::Builder::new().name("cairn-meeting".into());
-        let thread = thread.spawn(move || service.run()).map_err(|error| failed("a thread", error))?;
+        let thread =
+            thread.spawn(move || service.run()).map_err(|error| failed("a thread", error))?;
         log::info!("a meeting point for ranks is open at {address}");
         Ok(Server { address, wake, thread: Some(thread) })
     }
@@ -233,25 +235,32 @@ impl Service {
         let own = (!self.served).then(|| self.opened + self.spec.timeout);
         let groups = self.groups.values().filter(|group| group.outcome.is_none());
         let groups = groups.map(|group| group.since + self.spec.timeout);
-        let connections = self.connections.iter().filter_map(|connection| match &connection.waits {
-            Some((_, until)) => Some(*until),
-            None if connection.group.is_none() => Some(connection.since + STRANGER_LIMIT),
-            None => None,
-        });
+        let connections =
+            self.connections.iter().filter_map(|connection| match &connection.waits {
+                Some((_, until)) => Some(*until),
+                None if connection.group.is_none() => Some(connection.since + STRANGER_LIMIT),
+                None => None,
+            });
         own.into_iter().chain(groups).chain(connections).min()
     }
 
     fn accept(&mut self) {
         while let Ok((stream, peer)) = self.listener.accept() {
-            let is_allowed =
-                self.spec.whitelist.as_ref().is_none_or(|list| list.contains(&peer.ip().to_canonical()));
+            let is_allowed = self
+                .spec
+                .whitelist
+                .as_ref()
+                .is_none_or(|list| list.contains(&peer.ip().to_canonical()));
             if !is_allowed {
-                log::warn!("the meeting point refused {peer}, which HCCL_WHITELIST_FILE does not have");
+                log::warn!(
+                    "the meeting point refused {peer}, which HCCL_WHITELIST_FILE does not have"
+                );
                 continue;
             }
             let strangers = self.connections.iter().filter(|c| c.group.is_none() && !c.closing);
             if strangers.count() >= MAX_STRANGERS
-                && let Some(oldest) = self.connections.iter_mut().find(|c| c.group.is_none() && !c.closing)
+                && let Some(oldest) =
+                    self.connections.iter_mut().find(|c| c.group.is_none() && !c.closing)
             {
                 oldest.closing = true;
                 oldest.output.clear();
@@ -314,7 +323,10 @@ impl Service {
                     self.connections[at].send(&Reply::Welcome);
                 }
                 _ => {
-                    log::warn!("the meeting point dropped {}: a wrong key", self.connections[at].peer);
+                    log::warn!(
+                        "the meeting point dropped {}: a wrong key",
+                        self.connections[at].peer
+                    );
                     self.connections[at].drop_now();
                 }
             }
@@ -345,7 +357,8 @@ impl Service {
                     group.values.insert(key.clone(), value.clone());
                     self.connections[at].send(&Reply::Done);
                     for connection in &mut self.connections {
-                        let waits = connection.waits.as_ref().is_some_and(|(waited, _)| *waited == key);
+                        let waits =
+                            connection.waits.as_ref().is_some_and(|(waited, _)| *waited == key);
                         if waits && connection.group.as_ref() == Some(&name) {
                             connection.waits = None;
                             connection.send(&Reply::Value(value.clone()));
@@ -439,7 +452,8 @@ impl Service {
     /// Removes connections that have ended; a rank that goes without leaving ends what its communicator waits for. A
     /// communicator without connections is forgotten.
     fn remove_closed(&mut self) {
-        let is_closed = |connection: &mut Connection| connection.closing && connection.output.is_empty();
+        let is_closed =
+            |connection: &mut Connection| connection.closing && connection.output.is_empty();
         let closed: Vec<Connection> = self.connections.extract_if(.., is_closed).collect();
         for connection in &closed {
             let (Some(rank), Some(name)) = (connection.rank, &connection.group) else { continue };
@@ -463,7 +477,8 @@ impl Service {
         let is_left = |name: &String| !connections.iter().any(|c| c.group.as_ref() == Some(name));
         let left = self.groups.extract_if(.., |name, _| is_left(name));
         for (_, group) in left {
-            self.stored -= group.values.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+            self.stored -=
+                group.values.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         }
     }
 }

@@ -116,7 +116,8 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], Garbage> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Garbage("a frame that ends early"))?;
+        let (taken, rest) =
+            self.0.split_at_checked(count).ok_or(Garbage("a frame that ends early"))?;
         self.0 = rest;
         Ok(taken)
     }
@@ -230,10 +231,9 @@ impl Request {
                 .plain(&key.to_le_bytes())
                 .bytes(group.as_bytes()),
             Request::Join(member) => Writer::new(2).member(member),
-            Request::Set { key, value, or_first } => Writer::new(3)
-                .plain(&[u8::from(*or_first)])
-                .bytes(key.as_bytes())
-                .bytes(value),
+            Request::Set { key, value, or_first } => {
+                Writer::new(3).plain(&[u8::from(*or_first)]).bytes(key.as_bytes()).bytes(value)
+            }
             Request::Get { key, timeout_ms } => {
                 Writer::new(4).plain(&timeout_ms.to_le_bytes()).bytes(key.as_bytes())
             }

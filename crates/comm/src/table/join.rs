@@ -311,7 +311,8 @@ impl Communicators {
             let timeout = environment.connect_timeout;
             let (client, all) =
                 Client::join(&joining.place, &joining.group, &member, timeout).map_err(describe)?;
-            buffer_bytes = all.iter().map(|member| member.buffer_bytes).min().unwrap_or(buffer_bytes);
+            buffer_bytes =
+                all.iter().map(|member| member.buffer_bytes).min().unwrap_or(buffer_bytes);
             let spec = MeshSpec {
                 rank,
                 size,
@@ -321,7 +322,9 @@ impl Communicators {
                     false => transport(&all, own_address).map_err(describe)?,
                 },
                 buffer_bytes,
-                timeout: deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1)),
+                timeout: deadline
+                    .saturating_duration_since(Instant::now())
+                    .max(Duration::from_secs(1)),
             };
             let client = Arc::new(client);
             let mesh = engine.connect(&spec, Arc::new(EngineStore(client.clone())));

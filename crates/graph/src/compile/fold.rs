@@ -48,7 +48,7 @@ pub fn fold(
     let written: usize = outputs.iter().map(Layout::bytes).sum();
     let from_values = has_known_values(inputs) && written <= FOLD_LIMIT.max(read);
     let from_shapes = marks.from_shapes && written <= FOLD_LIMIT;
-    if marks.random || !(from_values || from_shapes) || !budget.take(written) {
+    if marks.runs_each_time() || !(from_values || from_shapes) || !budget.take(written) {
         return Ok(None);
     }
     operation.compute(inputs, outputs).map_err(|text| {

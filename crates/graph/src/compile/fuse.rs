@@ -343,6 +343,7 @@ impl FusedPlan {
                     uses: &cells,
                     workspace: &[],
                     parallel: &SingleThread,
+                    groups: &[],
                     sized: &|_, _| {},
                     epilogue: None,
                 })?;

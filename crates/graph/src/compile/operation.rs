@@ -2,7 +2,7 @@
 
 use crate::ir::{Attr, Desc, Node};
 use bytes::Bytes;
-use cairn_ops::{Arg, Error, Fault, Memory, NodeArgs, Plan, Tensor, nodes};
+use cairn_ops::{Arg, Error, Fault, Group, Memory, NodeArgs, Plan, Tensor, nodes};
 use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
@@ -159,7 +159,8 @@ impl Operation {
         let mut workspace = Buffer::new(plan.workspace);
         {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            run_plan(&plan, &cells, workspace.cells(), &SingleThread).map_err(|fault| fault.0)?;
+            run_plan(&plan, &cells, workspace.cells(), &[], &SingleThread)
+                .map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Option<Bytes>> = vec![None; outputs.len()];
         for (one, buffer) in plan.uses.iter().zip(buffers) {
@@ -182,11 +183,12 @@ pub fn run_plan(
     plan: &Plan,
     uses: &[&[Cell<u8>]],
     workspace: &[Cell<u8>],
+    groups: &[&dyn Group],
     parallel: &dyn Parallel,
 ) -> Result<(), Fault> {
     let decides_sizes = Cell::new(false);
     let sized = |_: (usize, usize), _: &[usize]| decides_sizes.set(true);
-    plan.run(&Memory { uses, workspace, parallel, sized: &sized, epilogue: None })?;
+    plan.run(&Memory { uses, workspace, parallel, groups, sized: &sized, epilogue: None })?;
     match decides_sizes.get() {
         true => Err(Fault(
             "internal error (please report): its sizes depend on values, and its row is not marked sized_by_values".into(),

@@ -121,7 +121,7 @@ pub fn elements(operation: &Operation, values: &[Option<&Value>]) -> Vec<Option<
     let is_list = |value: &&Value| value.info.bytes.is_some() || value.elements.is_some();
     let from_lists = values.iter().flatten().any(|value| value.elements.is_some())
         && values.iter().flatten().all(is_list);
-    if marks.random || marks.sized_by_values || !(from_lists || marks.from_shapes) {
+    if marks.runs_each_time() || marks.sized_by_values || !(from_lists || marks.from_shapes) {
         return Vec::new();
     }
     compute(operation, values).unwrap_or_default()

@@ -17,6 +17,7 @@ mod class_loss;
 mod class_suppression;
 mod clipped;
 mod coalescing;
+mod collective;
 mod compare;
 mod complex;
 mod convolution;
@@ -107,6 +108,9 @@ pub use shaping::COPY;
 
 /// The rows of every family.
 pub const ROWS: &[&[Row]] = &[
+    collective::ROWS[0],
+    collective::ROWS[1],
+    collective::ROWS[2],
     activation::ROWS,
     activation_grad::ROWS,
     arithmetic::ROWS,
@@ -184,6 +188,9 @@ pub const ROWS: &[&[Row]] = &[
 
 /// The operators by IR name of every family.
 pub const NODES: &[&[Node]] = &[
+    collective::NODES[0],
+    collective::NODES[1],
+    collective::NODES[2],
     activation::NODES,
     activation::MORE_NODES,
     activation_grad::NODES,

@@ -245,6 +245,7 @@ impl Case {
                 workspace: workspace.cells(),
                 parallel: &SingleThread,
                 sized,
+                groups: &[],
                 epilogue: None,
             };
             plan.run(&memory).map_err(|fault| fault.0)?;

@@ -157,6 +157,7 @@ impl TestMemory {
             workspace: &workspace,
             parallel: &SingleThread,
             sized: &|(at, _), dims| self.reported.borrow_mut().push((at, dims.to_vec())),
+            groups: &[],
             epilogue: None,
         };
         let result = plan.run(&memory).map_err(|fault| fault.0);

@@ -115,7 +115,7 @@ impl Run<'_> {
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
         let marks = operation.row.marks;
         let in_place = work.in_place_outputs();
-        let needs_device = marks.sized_by_values || marks.random || !in_place.is_empty();
+        let needs_device = marks.sized_by_values || marks.runs_each_time() || !in_place.is_empty();
         if bytes <= HOST_LIMIT && !needs_device && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| failed(&text))?;
             if let Some(results) = computed {
