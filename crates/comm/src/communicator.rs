@@ -22,7 +22,7 @@ use cairn_runtime::shared::Shared;
 use cairn_sync::lock::{Condvar, Mutex, Rank};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Whether a communicator takes operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +81,7 @@ pub struct Communicator {
     id: u64,
     allocator: Arc<dyn Allocator>,
     handle: AtomicUsize,
+    determinism: AtomicU8,
     launch: Mutex<Launch>,
     state: Mutex<State>,
     /// No operator is in progress any more.
@@ -123,6 +124,7 @@ impl Communicator {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             allocator: PoolMaker::built_in(&parts.shared, parts.device),
             handle: AtomicUsize::new(0),
+            determinism: AtomicU8::new(parts.determinism as u8),
             launch: Mutex::new(
                 Rank::Launch,
                 Launch { ticket: 0, history: 0, sent: vec![0; peers], received: vec![0; peers] },
@@ -214,7 +216,13 @@ impl Communicator {
 
     /// How reductions are ordered. Every mode gives the results of [`Determinism::Strict`].
     pub fn determinism(&self) -> Determinism {
-        self.parts.determinism
+        let number = i32::from(self.determinism.load(Ordering::Relaxed));
+        Determinism::from_number(number).unwrap_or(self.parts.determinism)
+    }
+
+    /// Sets how reductions are ordered (`HcclSetCommConfig`).
+    pub fn set_determinism(&self, determinism: Determinism) {
+        self.determinism.store(determinism as u8, Ordering::Relaxed);
     }
 
     /// How long an operator may take.

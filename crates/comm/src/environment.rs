@@ -201,9 +201,9 @@ impl Environment {
     pub fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> (Environment, Vec<String>) {
         let mut reader = Reader { variable, warnings: Vec::new() };
         let mut environment = Environment::default();
-        let seconds = number(120..=7200u64);
+        let seconds = number(1..=7200u64);
         if let Some(seconds) =
-            reader.read("HCCL_CONNECT_TIMEOUT", "seconds from 120 to 7200", seconds)
+            reader.read("HCCL_CONNECT_TIMEOUT", "seconds from 1 to 7200", seconds)
         {
             environment.connect_timeout = Duration::from_secs(seconds);
         }
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn wrong_values_are_named_and_ignored() {
         for (name, value) in [
-            ("HCCL_CONNECT_TIMEOUT", "119"),
+            ("HCCL_CONNECT_TIMEOUT", "0"),
             ("HCCL_CONNECT_TIMEOUT", "7201"),
             ("HCCL_EXEC_TIMEOUT", "-1"),
             ("HCCL_EXEC_TIMEOUT", "2147483648"),
