@@ -18,6 +18,7 @@ pub fn c_source(root: &Path) -> String {
     let mut source = String::from(
         "#include \"acl/acl.h\"\n#include \"acl/acl_op_compiler.h\"\n#include \"acl/acl_rt_memory_soma.h\"\n\
          #include \"aclnn/acl_meta.h\"\n#include \"aclnn/aclnn_base.h\"\n#include \"cairn/probe.h\"\n#include \"cairn/reason.h\"\n\
+         #include \"hccl/hccl.h\"\n#include \"hccl/hccl_sym_win.h\"\n#include \"hccl/hcom.h\"\n#include \"hcomm_res.h\"\n\
          #include \"mstx/ms_tools_ext.h\"\n\n",
     );
     let mut assert = |left: &str, right: &str, name: &str| {
@@ -52,6 +53,7 @@ pub fn compare_with_facts(root: &Path) -> Result<usize, String> {
     comparison.values(root, &facts);
     comparison.sizes(root, &facts);
     comparison.signatures(root, &facts);
+    comparison.signatures_of_hccl(root, &facts);
     if comparison.differences.is_empty() {
         Ok(comparison.count)
     } else {
@@ -110,7 +112,7 @@ impl Comparison {
                 .skip(1)
                 .map(|row| (row[3].clone(), (row[0].clone(), normalized(&row[4]))))
                 .collect();
-        for (header, name, signature) in prototypes(&root.join("include")) {
+        for (header, name, signature) in prototypes(&root.join("include"), &["acl", "aclnn"]) {
             match table.get(&name) {
                 Some((table_header, known)) => {
                     self.compare(&name, &signature, known);
@@ -120,12 +122,39 @@ impl Comparison {
             }
         }
     }
+
+    /// The table has the functions of several releases, so that headers are not compared; its types have older names.
+    fn signatures_of_hccl(&mut self, root: &Path, facts: &Path) {
+        let old_names = [("u32", "uint32_t"), ("u64", "uint64_t"), ("rtStream_t", "aclrtStream")];
+        let table: BTreeMap<String, String> = csv(&read(&facts.join("hccl_functions.csv")))
+            .into_iter()
+            .skip(1)
+            .map(|row| {
+                let words = row[2]
+                    .split_inclusive(|letter: char| !letter.is_alphanumeric() && letter != '_');
+                let renamed = words.map(|word| {
+                    let old = word.trim_end_matches(|letter: char| {
+                        !letter.is_alphanumeric() && letter != '_'
+                    });
+                    let new = old_names.iter().find(|(name, _)| *name == old);
+                    new.map_or(word.to_owned(), |(_, new)| word.replace(old, new))
+                });
+                (row[1].clone(), normalized(&renamed.collect::<String>()))
+            })
+            .collect();
+        for (_, name, signature) in prototypes(&root.join("include"), &["hccl"]) {
+            match table.get(&name) {
+                Some(known) => self.compare(&name, &signature, known),
+                None => self.differences.push(format!("{name}: not in the table")),
+            }
+        }
+    }
 }
 
-/// Header, name and normalized prototype of every function that the headers declare.
-fn prototypes(include: &Path) -> Vec<(String, String, String)> {
+/// Header, name and normalized prototype of every function that the headers of some folders declare.
+fn prototypes(include: &Path, folders: &[&str]) -> Vec<(String, String, String)> {
     let mut prototypes = Vec::new();
-    for folder in ["acl", "aclnn"] {
+    for folder in folders {
         let entries = std::fs::read_dir(include.join(folder)).expect("the headers are there");
         for entry in entries.map(|entry| entry.expect("the folder can be read").path()) {
             if entry.extension().is_none_or(|extension| extension != "h") {
@@ -158,7 +187,12 @@ fn statements(text: &str) -> Vec<String> {
     for letter in code.chars() {
         match letter {
             '{' => depth += 1,
-            '}' => depth = depth.saturating_sub(1),
+            '}' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 && current.contains("static inline") {
+                    current.clear();
+                }
+            }
             ';' if depth == 0 => statements.push(std::mem::take(&mut current)),
             _ if depth == 0 => current.push(letter),
             _ => {}
@@ -172,7 +206,8 @@ fn declared_name(statement: &str) -> Option<String> {
     let statement = statement.trim();
     let (head, _) = statement.split_once('(')?;
     let name = head.rsplit([' ', '*']).next()?;
-    (name.starts_with("acl") && !head.starts_with("typedef")).then(|| name.to_owned())
+    let is_ours = ["acl", "Hccl", "Hcom"].iter().any(|prefix| name.starts_with(prefix));
+    (is_ours && !head.starts_with("typedef")).then(|| name.to_owned())
 }
 
 /// A prototype with no more white space than it needs, and `()` for `(void)`.

@@ -143,9 +143,9 @@ pub fn doctor(toolkit: &Toolkit) -> Result<()> {
     let _ = fs::remove_file(&mark);
     let good = "extern int aclInit(const char *);\nint f(void) { return aclInit(0); }\n";
     let good = library(toolkit, "doctor_good", &mark, good)?;
-    let bad = "extern int aclInit(const char *), aclFoo(void), HcclSend(void), mine(void);\n\
+    let bad = "extern int aclInit(const char *), aclFoo(void), HcclRawOpen(void), mine(void);\n\
                extern void *dlsym(void *, const char *);\n\
-               int f(void) { return aclInit(0) + aclFoo() + HcclSend() + mine() + !dlsym(0, \"aclrtBar\"); }\n";
+               int f(void) { return aclInit(0) + aclFoo() + HcclRawOpen() + mine() + !dlsym(0, \"aclrtBar\"); }\n";
     let bad = library(toolkit, "doctor_bad", &mark, bad)?;
     let good = good.display().to_string();
     let text = call(toolkit, "cairn", &["doctor", &good])?.output;
@@ -159,7 +159,7 @@ pub fn doctor(toolkit: &Toolkit) -> Result<()> {
         text.contains("of 3 symbols") && text.contains("1 work, 1 refuse, 1 are absent"),
         "{text}"
     );
-    for name in ["aclFoo", "HcclSend", "aclrtBar"] {
+    for name in ["aclFoo", "HcclRawOpen", "aclrtBar"] {
         ensure!(text.contains(name), "{name} is not reported\n{text}");
     }
     ensure!(!text.contains("mine") && !text.contains("aclInit"), "{text}");

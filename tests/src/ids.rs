@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::program;
 
 /// The prefixes of ids: sentences of the facts about ACL, points of the list of tests there, clauses of
-/// the contract, our own sentences about stream-ordered memory, operators and models. A number follows.
-const PREFIXES: [&str; 10] = [
+/// the contract, our own sentences about stream-ordered memory, operators, models and communicators. A number follows.
+const PREFIXES: [&str; 11] = [
     "acl_3_2_",
     "acl_1_8_",
     "acl_reg_",
@@ -20,6 +20,7 @@ const PREFIXES: [&str; 10] = [
     "ge_reg_",
     "ge_unreg_",
     "ge_run_",
+    "hccl_",
 ];
 
 /// Every id in a program has a row in `tests/c/README.md`, and every row has an assertion.

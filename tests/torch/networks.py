@@ -192,14 +192,14 @@ class LlamaBlock(nn.Module):
         return x * cos + torch.cat([-second, first], -1) * sin
 
     def forward(self, x, cos, sin):
-        batch, length, width = x.shape
+        batch, length, _ = x.shape
         inner = self.norm1(x)
         heads = lambda y, count: y.view(batch, length, count, -1).transpose(1, 2)
         query, key = heads(self.query(inner), self.heads), heads(self.key(inner), self.shared)
         query, key = self.rotate(query, cos, sin), self.rotate(key, cos, sin)
         key, value = (y.repeat_interleave(2, 1) for y in (key, heads(self.value(inner), self.shared)))
         attended = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
         inner = self.norm2(x)
         return x + self.down(F.silu(self.gate(inner)) * self.up(inner))
 

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: our figures beside the peers', in one run; JSON under `target/bench/`.
 
+mod comm;
 mod ops;
 mod python;
 mod record;
@@ -17,7 +18,8 @@ use crate::{
     target_dir, toolkit, venv,
 };
 
-const BENCHES: [&str; 7] = ["runtime", "memory", "ops", "python", "record", "graph", "models"];
+const BENCHES: [&str; 8] =
+    ["runtime", "memory", "ops", "python", "record", "graph", "models", "comm"];
 
 /// Which rows `bench ops` measures, and how.
 #[derive(Default)]
@@ -50,6 +52,7 @@ pub fn run(root: &Path, name: Option<&str>, rows: &Rows) -> Result<()> {
             }
             "python" => python::measure(root, &toolkit, &out)?,
             "models" => models(root, &toolkit, &out)?,
+            "comm" => comm::measure(root, &toolkit, &out)?,
             _ => {
                 let mut command = command(root, bench);
                 step::run(command.env("CAIRN_TOOLKIT", &toolkit).env("CAIRN_BENCH_OUT", &out))?;

@@ -2163,6 +2163,390 @@ impl Default for cairnAllocationReason {
         }
     }
 }
+pub const HCCL_SUCCESS: i32 = 0;
+/// An argument is outside what the function takes.
+pub const HCCL_E_PARA: HcclResult = 1;
+/// An argument is null.
+pub const HCCL_E_PTR: HcclResult = 2;
+/// An argument is null.
+pub const HCCL_E_MEMORY: HcclResult = 3;
+/// An argument is null.
+pub const HCCL_E_INTERNAL: HcclResult = 4;
+/// An argument is null.
+pub const HCCL_E_NOT_SUPPORT: HcclResult = 5;
+/// An argument is null.
+pub const HCCL_E_NOT_FOUND: HcclResult = 6;
+/// An argument is null.
+pub const HCCL_E_UNAVAIL: HcclResult = 7;
+/// An argument is null.
+pub const HCCL_E_SYSCALL: HcclResult = 8;
+/// An argument is null.
+pub const HCCL_E_TIMEOUT: HcclResult = 9;
+/// An argument is null.
+pub const HCCL_E_OPEN_FILE_FAILURE: HcclResult = 10;
+/// An argument is null.
+pub const HCCL_E_TCP_CONNECT: HcclResult = 11;
+/// An argument is null.
+pub const HCCL_E_ROCE_CONNECT: HcclResult = 12;
+/// An argument is null.
+pub const HCCL_E_TCP_TRANSFER: HcclResult = 13;
+/// An argument is null.
+pub const HCCL_E_ROCE_TRANSFER: HcclResult = 14;
+/// Devices, streams or memory of the runtime failed.
+pub const HCCL_E_RUNTIME: HcclResult = 15;
+/// Devices, streams or memory of the runtime failed.
+pub const HCCL_E_DRV: HcclResult = 16;
+/// Devices, streams or memory of the runtime failed.
+pub const HCCL_E_PROFILING: HcclResult = 17;
+/// Devices, streams or memory of the runtime failed.
+pub const HCCL_E_CCE: HcclResult = 18;
+/// Devices, streams or memory of the runtime failed.
+pub const HCCL_E_NETWORK: HcclResult = 19;
+/// Not now: another thread uses the communicator.
+pub const HCCL_E_AGAIN: HcclResult = 20;
+/// A peer is gone, or called another operator.
+pub const HCCL_E_REMOTE: HcclResult = 21;
+/// The communicator is suspended.
+pub const HCCL_E_SUSPENDING: HcclResult = 22;
+/// The communicator is suspended.
+pub const HCCL_E_OPRETRY_FAIL: HcclResult = 23;
+/// The communicator is suspended.
+pub const HCCL_E_OOM: HcclResult = 24;
+/// The communicator is suspended.
+pub const HCCL_E_IN_STATUS: HcclResult = 1041;
+/// The communicator is suspended.
+pub const HCCL_E_RESERVED: HcclResult = 1042;
+/// What the functions return. HcclGetErrorString has a text for each, aclGetRecentErrMsg the reason.
+pub type HcclResult = u32;
+/// A communicator: one rank's end of it.
+pub type HcclComm = *mut core::ffi::c_void;
+/// A connection; no function makes one here.
+pub type HcclConn = *mut core::ffi::c_void;
+/// Memory that a rank registered for all ranks of its communicator.
+pub type HcclCommSymWindow = *mut core::ffi::c_void;
+pub const HCCL_REDUCE_SUM: HcclReduceOp = 0;
+pub const HCCL_REDUCE_PROD: HcclReduceOp = 1;
+pub const HCCL_REDUCE_MAX: HcclReduceOp = 2;
+pub const HCCL_REDUCE_MIN: HcclReduceOp = 3;
+pub const HCCL_REDUCE_RESERVED: HcclReduceOp = 255;
+/// How values of ranks are combined.
+pub type HcclReduceOp = u32;
+pub const HCCL_DATA_TYPE_INT8: HcclDataType = 0;
+pub const HCCL_DATA_TYPE_INT16: HcclDataType = 1;
+pub const HCCL_DATA_TYPE_INT32: HcclDataType = 2;
+pub const HCCL_DATA_TYPE_FP16: HcclDataType = 3;
+pub const HCCL_DATA_TYPE_FP32: HcclDataType = 4;
+pub const HCCL_DATA_TYPE_INT64: HcclDataType = 5;
+pub const HCCL_DATA_TYPE_UINT64: HcclDataType = 6;
+pub const HCCL_DATA_TYPE_UINT8: HcclDataType = 7;
+pub const HCCL_DATA_TYPE_UINT16: HcclDataType = 8;
+pub const HCCL_DATA_TYPE_UINT32: HcclDataType = 9;
+pub const HCCL_DATA_TYPE_FP64: HcclDataType = 10;
+pub const HCCL_DATA_TYPE_BFP16: HcclDataType = 11;
+pub const HCCL_DATA_TYPE_INT128: HcclDataType = 12;
+pub const HCCL_DATA_TYPE_HIF8: HcclDataType = 14;
+pub const HCCL_DATA_TYPE_FP8E4M3: HcclDataType = 15;
+pub const HCCL_DATA_TYPE_FP8E5M2: HcclDataType = 16;
+pub const HCCL_DATA_TYPE_FP8E8M0: HcclDataType = 17;
+pub const HCCL_DATA_TYPE_RESERVED: HcclDataType = 255;
+/// Types of elements.
+pub type HcclDataType = u32;
+/// 0: off; 1: on; 2: sums in the order of ranks.
+pub const HCCL_DETERMINISTIC: HcclConfig = 0;
+/// 0: off; 1: on; 2: sums in the order of ranks.
+pub const HCCL_CONFIG_RESERVED: HcclConfig = 1;
+/// Settings of the process.
+pub type HcclConfig = u32;
+/// The value of a setting.
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union HcclConfigValue {
+    pub value: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HcclConfigValue"][::core::mem::size_of::<HcclConfigValue>() - 4usize];
+    ["Alignment of HcclConfigValue"][::core::mem::align_of::<HcclConfigValue>() - 4usize];
+    ["Offset of field: HcclConfigValue::value"]
+        [::core::mem::offset_of!(HcclConfigValue, value) - 0usize];
+};
+impl Default for HcclConfigValue {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub const HCCL_ROOT_INFO_BYTES: u32 = 4108;
+pub const COMM_NAME_MAX_LENGTH: u32 = 128;
+pub const BUFFER_NAME_MAX_LENGTH: u32 = 128;
+pub const UDI_MAX_LENGTH: u32 = 128;
+pub const HCCL_COMM_ALGO_MAX_LENGTH: u32 = 1600;
+pub const HCCL_COMM_RETRY_ENABLE_MAX_LENGTH: u32 = 50;
+pub const HCCL_COMM_RETRY_PARAMS_MAX_LENGTH: u32 = 128;
+pub const HCCL_COMM_CONFIG_INFO_BYTES: u32 = 24;
+pub const HCCL_COMM_CONFIG_MAGIC_WORD: u32 = 4042322160;
+pub const HCCL_COMM_CONFIG_VERSION: u32 = 11;
+pub const HCCL_COMM_DEFAULT_BUFFSIZE: u32 = 200;
+pub const HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET: u32 = 4294967295;
+pub const HCCL_COMM_DEFAULT_DETERMINISTIC: u32 = 0;
+pub const HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET: u32 = 4294967295;
+pub const HCCL_COMM_DEFAULT_OP_EXPANSION_MODE: u32 = 0;
+pub const HCCL_COMM_TRAFFIC_CLASS_CONFIG_NOT_SET: u32 = 4294967295;
+pub const HCCL_COMM_SERVICE_LEVEL_CONFIG_NOT_SET: u32 = 4294967295;
+pub const HCCL_COMM_EXECTIMEOUT_CONFIG_NOT_SET: i32 = -1;
+pub const HCCL_COMM_QOS_CONFIG_NOT_SET: u32 = 4294967295;
+pub const HCCL_DEFAULT_SYMMETRIC_MEMORY_STRIDE: u64 = 16;
+pub const HCCL_COMM_SQ_DEPTH_CONFIG_NOT_SET: u32 = 4294967295;
+/// Where the ranks of a communicator meet. Made by one rank, carried to the others by the program.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct HcclRootInfoDef {
+    pub internal: [core::ffi::c_char; 4108usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HcclRootInfoDef"][::core::mem::size_of::<HcclRootInfoDef>() - 4108usize];
+    ["Alignment of HcclRootInfoDef"][::core::mem::align_of::<HcclRootInfoDef>() - 1usize];
+    ["Offset of field: HcclRootInfoDef::internal"]
+        [::core::mem::offset_of!(HcclRootInfoDef, internal) - 0usize];
+};
+impl Default for HcclRootInfoDef {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// Where the ranks of a communicator meet. Made by one rank, carried to the others by the program.
+pub type HcclRootInfo = HcclRootInfoDef;
+/// What a communicator is to be. HcclCommConfigInit fills it in; each field says what it does here.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct HcclCommConfigDef {
+    /// Size, magic word and version: HcclCommConfigInit writes them.
+    pub reserved: [core::ffi::c_char; 24usize],
+    /// MB of staging memory; not set: HCCL_BUFFSIZE.
+    pub hcclBufferSize: u32,
+    /// As HCCL_DETERMINISTIC; not set: what the process has.
+    pub hcclDeterministic: u32,
+    /// A name of its own on each device; empty: made from the root info.
+    pub hcclCommName: [core::ffi::c_char; 128usize],
+    /// A text for messages.
+    pub hcclUdi: [core::ffi::c_char; 128usize],
+    /// 0 to 6; kept, without effect.
+    pub hcclOpExpansionMode: u32,
+    /// Kept, without effect.
+    pub hcclRdmaTrafficClass: u32,
+    /// Kept, without effect.
+    pub hcclRdmaServiceLevel: u32,
+    /// For messages.
+    pub hcclWorldRankID: u32,
+    /// For messages.
+    pub hcclJobID: u64,
+    /// 0 or 1; without effect: no operator copies more than it has to.
+    pub aclGraphZeroCopyEnable: u8,
+    /// Seconds until an operator fails; not set: HCCL_EXEC_TIMEOUT.
+    pub hcclExecTimeOut: i32,
+    /// Kept, without effect.
+    pub hcclAlgo: [core::ffi::c_char; 1600usize],
+    /// Kept, without effect.
+    pub hcclRetryEnable: [core::ffi::c_char; 50usize],
+    /// Kept, without effect.
+    pub hcclRetryParams: [core::ffi::c_char; 128usize],
+    /// Kept, without effect: a communicator has memory of its own.
+    pub hcclBufferName: [core::ffi::c_char; 128usize],
+    /// Kept, without effect.
+    pub hcclQos: u32,
+    /// GB; kept, without effect.
+    pub hcclSymWinMaxMemSizePerRank: u64,
+    /// Kept, without effect.
+    pub hcclChannelSqDepth: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HcclCommConfigDef"][::core::mem::size_of::<HcclCommConfigDef>() - 2248usize];
+    ["Alignment of HcclCommConfigDef"][::core::mem::align_of::<HcclCommConfigDef>() - 8usize];
+    ["Offset of field: HcclCommConfigDef::reserved"]
+        [::core::mem::offset_of!(HcclCommConfigDef, reserved) - 0usize];
+    ["Offset of field: HcclCommConfigDef::hcclBufferSize"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclBufferSize) - 24usize];
+    ["Offset of field: HcclCommConfigDef::hcclDeterministic"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclDeterministic) - 28usize];
+    ["Offset of field: HcclCommConfigDef::hcclCommName"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclCommName) - 32usize];
+    ["Offset of field: HcclCommConfigDef::hcclUdi"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclUdi) - 160usize];
+    ["Offset of field: HcclCommConfigDef::hcclOpExpansionMode"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclOpExpansionMode) - 288usize];
+    ["Offset of field: HcclCommConfigDef::hcclRdmaTrafficClass"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclRdmaTrafficClass) - 292usize];
+    ["Offset of field: HcclCommConfigDef::hcclRdmaServiceLevel"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclRdmaServiceLevel) - 296usize];
+    ["Offset of field: HcclCommConfigDef::hcclWorldRankID"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclWorldRankID) - 300usize];
+    ["Offset of field: HcclCommConfigDef::hcclJobID"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclJobID) - 304usize];
+    ["Offset of field: HcclCommConfigDef::aclGraphZeroCopyEnable"]
+        [::core::mem::offset_of!(HcclCommConfigDef, aclGraphZeroCopyEnable) - 312usize];
+    ["Offset of field: HcclCommConfigDef::hcclExecTimeOut"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclExecTimeOut) - 316usize];
+    ["Offset of field: HcclCommConfigDef::hcclAlgo"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclAlgo) - 320usize];
+    ["Offset of field: HcclCommConfigDef::hcclRetryEnable"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclRetryEnable) - 1920usize];
+    ["Offset of field: HcclCommConfigDef::hcclRetryParams"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclRetryParams) - 1970usize];
+    ["Offset of field: HcclCommConfigDef::hcclBufferName"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclBufferName) - 2098usize];
+    ["Offset of field: HcclCommConfigDef::hcclQos"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclQos) - 2228usize];
+    ["Offset of field: HcclCommConfigDef::hcclSymWinMaxMemSizePerRank"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclSymWinMaxMemSizePerRank) - 2232usize];
+    ["Offset of field: HcclCommConfigDef::hcclChannelSqDepth"]
+        [::core::mem::offset_of!(HcclCommConfigDef, hcclChannelSqDepth) - 2240usize];
+};
+impl Default for HcclCommConfigDef {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// What a communicator is to be. HcclCommConfigInit fills it in; each field says what it does here.
+pub type HcclCommConfig = HcclCommConfigDef;
+pub const HCCL_COMM_CONFIG_BUFFER_SIZE: HcclCommConfigCapability = 0;
+pub const HCCL_COMM_CONFIG_DETERMINISTIC: HcclCommConfigCapability = 1;
+pub const HCCL_COMM_CONFIG_COMM_NAME: HcclCommConfigCapability = 2;
+pub const HCCL_COMM_CONFIG_OP_EXPANSION_MODE: HcclCommConfigCapability = 3;
+pub const HCCL_COMM_CONFIG_SUPPORT_INIT_BY_ENV: HcclCommConfigCapability = 4;
+pub const HCCL_COMM_CONFIG_WORLD_RANKID: HcclCommConfigCapability = 5;
+pub const HCCL_COMM_CONFIG_JOBID: HcclCommConfigCapability = 6;
+pub const HCCL_COMM_CONFIG_ACLGRAPH_ZEROCOPY_ENABLE: HcclCommConfigCapability = 7;
+pub const HCCL_COMM_CONFIG_EXEC_TIMEOUT: HcclCommConfigCapability = 8;
+pub const HCCL_COMM_CONFIG_ALGO: HcclCommConfigCapability = 9;
+pub const HCCL_COMM_CONFIG_RETRY: HcclCommConfigCapability = 10;
+pub const HCCL_COMM_CONFIG_BUFFER_NAME: HcclCommConfigCapability = 11;
+pub const HCCL_COMM_CONFIG_RESERVED: HcclCommConfigCapability = 12;
+/// Fields of the configuration that a library knows: those below HcclGetCommConfigCapability.
+pub type HcclCommConfigCapability = u32;
+pub const HCCL_SEND: HcclSendRecvType = 0;
+pub const HCCL_RECV: HcclSendRecvType = 1;
+pub const HCCL_SEND_RECV_RESERVED: HcclSendRecvType = 2;
+/// Which way an item of HcclBatchSendRecv goes.
+pub type HcclSendRecvType = u32;
+/// One message of HcclBatchSendRecv.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct HcclSendRecvItemDef {
+    pub sendRecvType: HcclSendRecvType,
+    pub buf: *mut core::ffi::c_void,
+    pub count: u64,
+    pub dataType: HcclDataType,
+    pub remoteRank: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HcclSendRecvItemDef"][::core::mem::size_of::<HcclSendRecvItemDef>() - 32usize];
+    ["Alignment of HcclSendRecvItemDef"][::core::mem::align_of::<HcclSendRecvItemDef>() - 8usize];
+    ["Offset of field: HcclSendRecvItemDef::sendRecvType"]
+        [::core::mem::offset_of!(HcclSendRecvItemDef, sendRecvType) - 0usize];
+    ["Offset of field: HcclSendRecvItemDef::buf"]
+        [::core::mem::offset_of!(HcclSendRecvItemDef, buf) - 8usize];
+    ["Offset of field: HcclSendRecvItemDef::count"]
+        [::core::mem::offset_of!(HcclSendRecvItemDef, count) - 16usize];
+    ["Offset of field: HcclSendRecvItemDef::dataType"]
+        [::core::mem::offset_of!(HcclSendRecvItemDef, dataType) - 24usize];
+    ["Offset of field: HcclSendRecvItemDef::remoteRank"]
+        [::core::mem::offset_of!(HcclSendRecvItemDef, remoteRank) - 28usize];
+};
+impl Default for HcclSendRecvItemDef {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// One message of HcclBatchSendRecv.
+pub type HcclSendRecvItem = HcclSendRecvItemDef;
+pub const HCCL_CMD_INVALID: HcclCMDType = 0;
+pub const HCCL_CMD_BROADCAST: HcclCMDType = 1;
+pub const HCCL_CMD_ALLREDUCE: HcclCMDType = 2;
+pub const HCCL_CMD_REDUCE: HcclCMDType = 3;
+pub const HCCL_CMD_SEND: HcclCMDType = 4;
+pub const HCCL_CMD_RECEIVE: HcclCMDType = 5;
+pub const HCCL_CMD_ALLGATHER: HcclCMDType = 6;
+pub const HCCL_CMD_REDUCE_SCATTER: HcclCMDType = 7;
+pub const HCCL_CMD_ALLTOALLV: HcclCMDType = 8;
+pub const HCCL_CMD_ALLTOALLVC: HcclCMDType = 9;
+pub const HCCL_CMD_ALLTOALL: HcclCMDType = 10;
+pub const HCCL_CMD_GATHER: HcclCMDType = 11;
+pub const HCCL_CMD_SCATTER: HcclCMDType = 12;
+pub const HCCL_CMD_BATCH_SEND_RECV: HcclCMDType = 13;
+pub const HCCL_CMD_BATCH_PUT: HcclCMDType = 14;
+pub const HCCL_CMD_BATCH_GET: HcclCMDType = 15;
+pub const HCCL_CMD_ALLGATHER_V: HcclCMDType = 16;
+pub const HCCL_CMD_REDUCE_SCATTER_V: HcclCMDType = 17;
+pub const HCCL_CMD_BATCH_WRITE: HcclCMDType = 18;
+pub const HCCL_CMD_HALF_ALLTOALLV: HcclCMDType = 20;
+pub const HCCL_CMD_ALL: HcclCMDType = 21;
+pub const HCCL_CMD_FINALIZE: HcclCMDType = 100;
+pub const HCCL_CMD_INTER_GROUP_SYNC: HcclCMDType = 101;
+pub const HCCL_CMD_INIT: HcclCMDType = 102;
+pub const HCCL_CMD_BARRIER: HcclCMDType = 103;
+pub const HCCL_CMD_MAX: HcclCMDType = 104;
+/// Numbers of operators.
+pub type HcclCMDType = u32;
+pub const HCCL_COMM_STATUS_READY: HcclCommStatus = 0;
+pub const HCCL_COMM_STATUS_SUSPENDING: HcclCommStatus = 1;
+/// It failed, and takes no operators any more.
+pub const HCCL_COMM_STATUS_INVALID: HcclCommStatus = 254;
+/// It failed, and takes no operators any more.
+pub const HCCL_COMM_STATUS_RESERVED: HcclCommStatus = 255;
+/// What a communicator can do at the moment.
+pub type HcclCommStatus = u32;
+pub const HCCL_COMM_STATE_PHASE_INVALID: HcclCommStatePhase = -1;
+pub const HCCL_COMM_STATE_PHASE_DESTROY_PRE: HcclCommStatePhase = 0;
+pub const HCCL_COMM_STATE_PHASE_DESTROY_POST: HcclCommStatePhase = 1;
+pub const HCCL_COMM_STATE_PHASE_RESUME_PRE: HcclCommStatePhase = 2;
+pub const HCCL_COMM_STATE_PHASE_RESUME_POST: HcclCommStatePhase = 3;
+/// When a callback of HcclCommRegCommStateCallback is called.
+pub type HcclCommStatePhase = i32;
+/// Is called before and after a communicator is destroyed or resumed, on the thread that does it.
+pub type HcclCommStateCallback = ::core::option::Option<
+    unsafe extern "C" fn(
+        comm: HcclComm,
+        state: HcclCommStatePhase,
+        args: *mut core::ffi::c_void,
+    ) -> HcclResult,
+>;
+pub const HCCL_OP_EXPANSION_MODE_INVALID: HcclOpExpansionMode = -1;
+pub const HCCL_OP_EXPANSION_MODE_AI_CPU: HcclOpExpansionMode = 0;
+pub const HCCL_OP_EXPANSION_MODE_AIV: HcclOpExpansionMode = 1;
+pub const HCCL_OP_EXPANSION_MODE_HOST: HcclOpExpansionMode = 2;
+pub const HCCL_OP_EXPANSION_MODE_HOST_TS: HcclOpExpansionMode = 3;
+pub const HCCL_OP_EXPANSION_MODE_CCU_MS: HcclOpExpansionMode = 4;
+pub const HCCL_OP_EXPANSION_MODE_CCU_SCHED: HcclOpExpansionMode = 5;
+pub const HCCL_OP_EXPANSION_AIV_ONLY: HcclOpExpansionMode = 6;
+/// What runs the operators.
+pub type HcclOpExpansionMode = i32;
+pub const HCCL_CONFIG_TYPE_INVALID: HcclConfigType = -1;
+/// A HcclConfigTypeOpExpansionMode.
+pub const HCCL_CONFIG_TYPE_OP_EXPANSION_MODE: HcclConfigType = 0;
+/// What HcclConfigGetInfo can tell.
+pub type HcclConfigType = i32;
+/// What runs the operators.
+pub use self::HcclOpExpansionMode as HcclConfigTypeOpExpansionMode;
+/// What the functions return. HcclGetErrorString has a text for each, aclGetRecentErrMsg the reason.
+pub use self::HcclResult as HcommResult;
 /// A range of time.
 pub type mstxRangeId = u64;
 #[repr(C)]
@@ -2421,6 +2805,505 @@ pub mod signature {
         tensor: *mut aclTensor,
         addr: *mut core::ffi::c_void,
     ) -> aclnnStatus;
+    /// Collects sendCount elements of each rank, in the order of ranks. sendBuf may be its place in recvBuf.
+    pub type HcclAllGather = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        recvBuf: *mut core::ffi::c_void,
+        sendCount: u64,
+        dataType: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// The same with different counts: recvCounts[i] elements of rank i go to recvDispls[i].
+    pub type HcclAllGatherV = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        sendCount: u64,
+        recvBuf: *mut core::ffi::c_void,
+        recvCounts: *const core::ffi::c_void,
+        recvDispls: *const core::ffi::c_void,
+        dataType: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Combines the `count` elements of all ranks; every rank has the result. The buffers may be the same.
+    pub type HcclAllReduce = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        recvBuf: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Each rank sends the same number of elements to each other.
+    pub type HcclAlltoAll = unsafe extern "C" fn(
+        sendBuf: *const core::ffi::c_void,
+        sendCount: u64,
+        sendType: HcclDataType,
+        recvBuf: *const core::ffi::c_void,
+        recvCount: u64,
+        recvType: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Each rank sends to each other, with counts and displacements of its own.
+    pub type HcclAlltoAllV = unsafe extern "C" fn(
+        sendBuf: *const core::ffi::c_void,
+        sendCounts: *const core::ffi::c_void,
+        sdispls: *const core::ffi::c_void,
+        sendType: HcclDataType,
+        recvBuf: *const core::ffi::c_void,
+        recvCounts: *const core::ffi::c_void,
+        rdispls: *const core::ffi::c_void,
+        recvType: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Each rank sends matrix[i][j] elements to each other, row i of the matrix being rank i's. Both sides are packed.
+    pub type HcclAlltoAllVC = unsafe extern "C" fn(
+        sendBuf: *const core::ffi::c_void,
+        sendCountMatrix: *const core::ffi::c_void,
+        sendType: HcclDataType,
+        recvBuf: *const core::ffi::c_void,
+        recvType: HcclDataType,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Queues an operator that ends when all ranks have reached theirs.
+    pub type HcclBarrier = unsafe extern "C" fn(comm: HcclComm, stream: aclrtStream) -> HcclResult;
+    /// Sends and receives, none of which waits for another of the same call.
+    pub type HcclBatchSendRecv = unsafe extern "C" fn(
+        sendRecvInfo: *mut HcclSendRecvItem,
+        itemNum: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Copies the root's elements to every rank.
+    pub type HcclBroadcast = unsafe extern "C" fn(
+        buf: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        root: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Says which part of such a range has memory.
+    pub type HcclCommActivateCommMemory = unsafe extern "C" fn(
+        comm: HcclComm,
+        virPtr: *mut core::ffi::c_void,
+        size: usize,
+        offset: usize,
+        handle: aclrtDrvMemHandle,
+        flags: u64,
+    ) -> HcclResult;
+    /// Ends that.
+    pub type HcclCommDeactivateCommMemory =
+        unsafe extern "C" fn(comm: HcclComm, virPtr: *mut core::ffi::c_void) -> HcclResult;
+    /// Ends a registration.
+    pub type HcclCommDeregister =
+        unsafe extern "C" fn(comm: HcclComm, handle: *mut core::ffi::c_void) -> HcclResult;
+    /// Ends a communicator; operators in progress end with an error. Null is success.
+    pub type HcclCommDestroy = unsafe extern "C" fn(comm: HcclComm) -> HcclResult;
+    /// Tells peers of registered memory.
+    pub type HcclCommExchangeMem = unsafe extern "C" fn(
+        comm: HcclComm,
+        windowHandle: *mut core::ffi::c_void,
+        peerRanks: *mut u32,
+        peerRankNum: u32,
+    ) -> HcclResult;
+    /// The communicator of this name on the calling thread's device.
+    pub type HcclCommGetHandleWithName =
+        unsafe extern "C" fn(commName: *const core::ffi::c_char, comm: *mut HcclComm) -> HcclResult;
+    /// What the communicator of this name can do.
+    pub type HcclCommGetStatus = unsafe extern "C" fn(
+        commId: *const core::ffi::c_char,
+        status: *mut HcclCommStatus,
+    ) -> HcclResult;
+    /// Communicators for devices of this process; rank i has devices[i].
+    pub type HcclCommInitAll =
+        unsafe extern "C" fn(ndev: u32, devices: *mut i32, comms: *mut HcclComm) -> HcclResult;
+    /// A communicator by a rank table file; `rank` is the id in the table. Blocks until all ranks came.
+    pub type HcclCommInitClusterInfo = unsafe extern "C" fn(
+        clusterInfo: *const core::ffi::c_char,
+        rank: u32,
+        comm: *mut HcclComm,
+    ) -> HcclResult;
+    /// The same with a configuration.
+    pub type HcclCommInitClusterInfoConfig = unsafe extern "C" fn(
+        clusterInfo: *const core::ffi::c_char,
+        rank: u32,
+        config: *mut HcclCommConfig,
+        comm: *mut HcclComm,
+    ) -> HcclResult;
+    /// A communicator of nRanks ranks that meet at the root info. Blocks until all came, at most HCCL_CONNECT_TIMEOUT.
+    pub type HcclCommInitRootInfo = unsafe extern "C" fn(
+        nRanks: u32,
+        rootInfo: *const HcclRootInfo,
+        rank: u32,
+        comm: *mut HcclComm,
+    ) -> HcclResult;
+    /// The same with a configuration.
+    pub type HcclCommInitRootInfoConfig = unsafe extern "C" fn(
+        nRanks: u32,
+        rootInfo: *const HcclRootInfo,
+        rank: u32,
+        config: *const HcclCommConfig,
+        comm: *mut HcclComm,
+    ) -> HcclResult;
+    /// The same with nRoot meeting points. All ranks pass them in the same order; the first serves.
+    pub type HcclCommInitRootInfoScalable = unsafe extern "C" fn(
+        nRanks: u32,
+        nRoot: u32,
+        rootInfoList: *const HcclRootInfo,
+        rank: u32,
+        nExtRoot: u32,
+        config: *const HcclCommConfig,
+        comm: *mut HcclComm,
+    ) -> HcclResult;
+    /// Registers a callback of the process under a name; null removes it.
+    pub type HcclCommRegCommStateCallback = unsafe extern "C" fn(
+        regName: *const core::ffi::c_char,
+        cb: HcclCommStateCallback,
+        args: *mut core::ffi::c_void,
+    ) -> HcclResult;
+    /// Registers device memory for use by operators of a communicator.
+    pub type HcclCommRegister = unsafe extern "C" fn(
+        comm: HcclComm,
+        addr: *mut core::ffi::c_void,
+        size: u64,
+        handle: *mut *mut core::ffi::c_void,
+        flag: u32,
+    ) -> HcclResult;
+    /// Takes operators again after HcclCommSuspend; called by all ranks.
+    pub type HcclCommResume = unsafe extern "C" fn(comm: HcclComm) -> HcclResult;
+    /// Names a range of addresses whose memory operators may use without copies. Kept; every operator does here.
+    pub type HcclCommSetMemoryRange = unsafe extern "C" fn(
+        comm: HcclComm,
+        baseVirPtr: *mut core::ffi::c_void,
+        size: usize,
+        alignment: usize,
+        flags: u64,
+    ) -> HcclResult;
+    /// Refuses operators until HcclCommResume, and ends those in progress.
+    pub type HcclCommSuspend = unsafe extern "C" fn(comm: HcclComm) -> HcclResult;
+    /// Ends a window.
+    pub type HcclCommSymWinDeregister =
+        unsafe extern "C" fn(winHandle: HcclCommSymWindow) -> HcclResult;
+    /// The window that contains a range, and where in it the range begins.
+    pub type HcclCommSymWinGet = unsafe extern "C" fn(
+        comm: HcclComm,
+        ptr: *mut core::ffi::c_void,
+        size: usize,
+        winHandle: *mut HcclCommSymWindow,
+        offset: *mut usize,
+    ) -> HcclResult;
+    /// Registers memory as this rank's part of a window; all ranks register theirs in the same order.
+    pub type HcclCommSymWinRegister = unsafe extern "C" fn(
+        comm: HcclComm,
+        addr: *mut core::ffi::c_void,
+        size: u64,
+        winHandle: *mut HcclCommSymWindow,
+        flag: u32,
+    ) -> HcclResult;
+    /// Ends that.
+    pub type HcclCommUnsetMemoryRange =
+        unsafe extern "C" fn(comm: HcclComm, baseVirPtr: *mut core::ffi::c_void) -> HcclResult;
+    /// Chooses network interfaces of ranks. Refused: software devices have none.
+    pub type HcclCommWorkingDevNicSet = unsafe extern "C" fn(
+        comm: HcclComm,
+        ranks: *mut u32,
+        useBackup: *mut bool,
+        nRanks: u32,
+    ) -> HcclResult;
+    /// A part of a communicator's configuration, into infoLen bytes.
+    pub type HcclConfigGetInfo = unsafe extern "C" fn(
+        comm: HcclComm,
+        cfgType: HcclConfigType,
+        infoLen: u32,
+        info: *mut core::ffi::c_void,
+    ) -> HcclResult;
+    /** A communicator of some ranks of another, called by those. `rankIds` are ranks of *comm in the order of the new ranks. A rank that
+    is no member may call it with rankIds null and subCommId 0xFFFFFFFF, and gets success and no communicator.*/
+    pub type HcclCreateSubCommConfig = unsafe extern "C" fn(
+        comm: *mut HcclComm,
+        rankNum: u32,
+        rankIds: *mut u32,
+        subCommId: u64,
+        subCommRankId: u32,
+        config: *mut HcclCommConfig,
+        subComm: *mut HcclComm,
+    ) -> HcclResult;
+    /// How a communicator failed, HCCL_SUCCESS if it did not; then aclGetRecentErrMsg has the reason.
+    pub type HcclGetCommAsyncError =
+        unsafe extern "C" fn(comm: HcclComm, asyncError: *mut HcclResult) -> HcclResult;
+    pub type HcclGetCommConfig = unsafe extern "C" fn(
+        comm: HcclComm,
+        config: HcclConfig,
+        configValue: *mut HcclConfigValue,
+    ) -> HcclResult;
+    /// Fields of HcclCommConfigCapability with smaller numbers are known.
+    pub type HcclGetCommConfigCapability = unsafe extern "C" fn() -> u32;
+    /// The name, into COMM_NAME_MAX_LENGTH bytes.
+    pub type HcclGetCommName =
+        unsafe extern "C" fn(comm: HcclComm, commName: *mut core::ffi::c_char) -> HcclResult;
+    pub type HcclGetConfig =
+        unsafe extern "C" fn(config: HcclConfig, configValue: *mut HcclConfigValue) -> HcclResult;
+    /// A text for a code.
+    pub type HcclGetErrorString =
+        unsafe extern "C" fn(code: HcclResult) -> *const core::ffi::c_char;
+    /// Which one this is.
+    pub type HcclGetRankId = unsafe extern "C" fn(comm: HcclComm, rank: *mut u32) -> HcclResult;
+    /// How many ranks there are.
+    pub type HcclGetRankSize =
+        unsafe extern "C" fn(comm: HcclComm, rankSize: *mut u32) -> HcclResult;
+    /// Opens a meeting point on the calling thread's device; one rank calls it for each communicator.
+    pub type HcclGetRootInfo = unsafe extern "C" fn(rootInfo: *mut HcclRootInfo) -> HcclResult;
+    /// The same for a communicator with several meeting points.
+    pub type HcclGetRootInfoScalable =
+        unsafe extern "C" fn(rootInfo: *mut HcclRootInfo) -> HcclResult;
+    /// Ends a group; the last end does what was noted, and returns its first error.
+    pub type HcclGroupEnd = unsafe extern "C" fn() -> HcclResult;
+    /// Until the matching end, operators and new communicators of this thread are only noted.
+    pub type HcclGroupStart = unsafe extern "C" fn() -> HcclResult;
+    /// Whether the calling thread is in a group.
+    pub type HcclGroupStatusGet = unsafe extern "C" fn(isGroupEnabled: *mut bool) -> HcclResult;
+    /// Receives what a rank sends by HcclSend.
+    pub type HcclRecv = unsafe extern "C" fn(
+        recvBuf: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        srcRank: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Combines the elements of all ranks; the root has the result.
+    pub type HcclReduce = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        recvBuf: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        root: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Combines ranks x recvCount elements; each rank has its part of the result.
+    pub type HcclReduceScatter = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        recvBuf: *mut core::ffi::c_void,
+        recvCount: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// The same with parts of different sizes: rank i has sendCounts[i] elements from sendDispls[i] on.
+    pub type HcclReduceScatterV = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        sendCounts: *const core::ffi::c_void,
+        sendDispls: *const core::ffi::c_void,
+        recvBuf: *mut core::ffi::c_void,
+        recvCount: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Hands out the root's ranks x recvCount elements, a part to each rank. Others may pass null for sendBuf.
+    pub type HcclScatter = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        recvBuf: *mut core::ffi::c_void,
+        recvCount: u64,
+        dataType: HcclDataType,
+        root: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Sends to a rank that calls HcclRecv.
+    pub type HcclSend = unsafe extern "C" fn(
+        sendBuf: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        destRank: u32,
+        comm: HcclComm,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Sets an option of one communicator, from its next operator on.
+    pub type HcclSetCommConfig = unsafe extern "C" fn(
+        comm: HcclComm,
+        config: HcclConfig,
+        configValue: HcclConfigValue,
+    ) -> HcclResult;
+    /// Sets an option of the process. The environment variable HCCL_DETERMINISTIC has precedence.
+    pub type HcclSetConfig =
+        unsafe extern "C" fn(config: HcclConfig, configValue: HcclConfigValue) -> HcclResult;
+    /** The address of a peer's part of a window, `offset` bytes after its begin. Ranks of one process have addresses of one another; the memory
+    of another process has none here, which is refused.*/
+    pub type HcclSymWinGetPeerPointer = unsafe extern "C" fn(
+        winHandle: HcclCommSymWindow,
+        offset: usize,
+        peerRank: u32,
+        ptr: *mut *mut core::ffi::c_void,
+    ) -> HcclResult;
+    pub type HcomAllGather = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        inputPtr: *mut core::ffi::c_void,
+        outputPtr: *mut core::ffi::c_void,
+        inputCount: u64,
+        dataType: HcclDataType,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    pub type HcomAllGatherV = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        sendBuf: *const core::ffi::c_void,
+        sendCount: u64,
+        recvBuf: *const core::ffi::c_void,
+        recvCounts: *const core::ffi::c_void,
+        rdispls: *const core::ffi::c_void,
+        dataType: HcclDataType,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    pub type HcomAllReduce = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        inputPtr: *mut core::ffi::c_void,
+        outputPtr: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    pub type HcomAllToAll = unsafe extern "C" fn(
+        sendBuf: *const core::ffi::c_void,
+        sendCount: u64,
+        sendType: HcclDataType,
+        recvBuf: *const core::ffi::c_void,
+        recvCount: u64,
+        recvType: HcclDataType,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+        tag: *const core::ffi::c_char,
+    ) -> HcclResult;
+    pub type HcomAlltoAllV = unsafe extern "C" fn(
+        sendBuf: *const core::ffi::c_void,
+        sendCounts: *const core::ffi::c_void,
+        sdispls: *const core::ffi::c_void,
+        sendType: HcclDataType,
+        recvBuf: *const core::ffi::c_void,
+        recvCounts: *const core::ffi::c_void,
+        rdispls: *const core::ffi::c_void,
+        recvType: HcclDataType,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+        tag: *const core::ffi::c_char,
+    ) -> HcclResult;
+    pub type HcomAlltoAllVC = unsafe extern "C" fn(
+        sendBuf: *const core::ffi::c_void,
+        sendCountMatrix: *const core::ffi::c_void,
+        sendType: HcclDataType,
+        recvBuf: *const core::ffi::c_void,
+        recvType: HcclDataType,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+        tag: *const core::ffi::c_char,
+    ) -> HcclResult;
+    pub type HcomBroadcast = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        ptr: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        root: u32,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// A communicator of some ranks of it, called by those.
+    pub type HcomCreateGroup = unsafe extern "C" fn(
+        group: *const core::ffi::c_char,
+        rankNum: u32,
+        rankIds: *mut u32,
+    ) -> HcclResult;
+    /// Ends it, and the groups made from it.
+    pub type HcomDestroy = unsafe extern "C" fn() -> HcclResult;
+    /// Ends a group.
+    pub type HcomDestroyGroup = unsafe extern "C" fn(group: *const core::ffi::c_char) -> HcclResult;
+    /// Whether there is such a group.
+    pub type HcomFindGroup = unsafe extern "C" fn(group: *const core::ffi::c_char) -> bool;
+    /// The communicator of a group.
+    pub type HcomGetCommHandleByGroup = unsafe extern "C" fn(
+        group: *const core::ffi::c_char,
+        commHandle: *mut HcclComm,
+    ) -> HcclResult;
+    /// Whether it was made.
+    pub type HcomGetInitStatus = unsafe extern "C" fn(initiated: *mut bool) -> HcclResult;
+    /// Which rank of a group this is.
+    pub type HcomGetRankId =
+        unsafe extern "C" fn(group: *const core::ffi::c_char, rankId: *mut u32) -> HcclResult;
+    /// How many ranks a group has.
+    pub type HcomGetRankSize =
+        unsafe extern "C" fn(group: *const core::ffi::c_char, rankSize: *mut u32) -> HcclResult;
+    /// Makes the communicator of all ranks by a rank table file.
+    pub type HcomInitByRankTable =
+        unsafe extern "C" fn(rankTable: *const core::ffi::c_char, rankId: u32) -> HcclResult;
+    pub type HcomReceive = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        outputPtr: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        srcRank: u32,
+        srTag: u32,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    pub type HcomReduce = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        inputPtr: *mut core::ffi::c_void,
+        outputPtr: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        root: u32,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    pub type HcomReduceScatter = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        inputPtr: *mut core::ffi::c_void,
+        outputPtr: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    pub type HcomReduceScatterV = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        sendBuf: *mut core::ffi::c_void,
+        sendCounts: *const core::ffi::c_void,
+        sdispls: *const core::ffi::c_void,
+        recvBuf: *mut core::ffi::c_void,
+        recvCount: u64,
+        dataType: HcclDataType,
+        op: HcclReduceOp,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    pub type HcomSend = unsafe extern "C" fn(
+        tag: *const core::ffi::c_char,
+        inputPtr: *mut core::ffi::c_void,
+        count: u64,
+        dataType: HcclDataType,
+        destRank: u32,
+        srTag: u32,
+        group: *const core::ffi::c_char,
+        stream: aclrtStream,
+    ) -> HcclResult;
+    /// Device memory of the calling thread's device that HcclCommSymWinRegister takes.
+    pub type HcommMemAlloc =
+        unsafe extern "C" fn(ptr: *mut *mut core::ffi::c_void, size: usize) -> HcommResult;
+    /// Frees it.
+    pub type HcommMemFree = unsafe extern "C" fn(ptr: *mut core::ffi::c_void) -> HcommResult;
     /// Writes a line to the log; `fmt` and what follows are those of printf.
     pub type aclAppLog = unsafe extern "C" fn(
         logLevel: aclLogLevel,
@@ -4171,6 +5054,85 @@ pub enum Entry {
     AclSetInputTensorAddr,
     AclSetOutputTensorAddr,
     AclSetTensorAddr,
+    HcclAllGather,
+    HcclAllGatherV,
+    HcclAllReduce,
+    HcclAlltoAll,
+    HcclAlltoAllV,
+    HcclAlltoAllVC,
+    HcclBarrier,
+    HcclBatchSendRecv,
+    HcclBroadcast,
+    HcclCommActivateCommMemory,
+    HcclCommDeactivateCommMemory,
+    HcclCommDeregister,
+    HcclCommDestroy,
+    HcclCommExchangeMem,
+    HcclCommGetHandleWithName,
+    HcclCommGetStatus,
+    HcclCommInitAll,
+    HcclCommInitClusterInfo,
+    HcclCommInitClusterInfoConfig,
+    HcclCommInitRootInfo,
+    HcclCommInitRootInfoConfig,
+    HcclCommInitRootInfoScalable,
+    HcclCommRegCommStateCallback,
+    HcclCommRegister,
+    HcclCommResume,
+    HcclCommSetMemoryRange,
+    HcclCommSuspend,
+    HcclCommSymWinDeregister,
+    HcclCommSymWinGet,
+    HcclCommSymWinRegister,
+    HcclCommUnsetMemoryRange,
+    HcclCommWorkingDevNicSet,
+    HcclConfigGetInfo,
+    HcclCreateSubCommConfig,
+    HcclGetCommAsyncError,
+    HcclGetCommConfig,
+    HcclGetCommConfigCapability,
+    HcclGetCommName,
+    HcclGetConfig,
+    HcclGetErrorString,
+    HcclGetRankId,
+    HcclGetRankSize,
+    HcclGetRootInfo,
+    HcclGetRootInfoScalable,
+    HcclGroupEnd,
+    HcclGroupStart,
+    HcclGroupStatusGet,
+    HcclRecv,
+    HcclReduce,
+    HcclReduceScatter,
+    HcclReduceScatterV,
+    HcclScatter,
+    HcclSend,
+    HcclSetCommConfig,
+    HcclSetConfig,
+    HcclSymWinGetPeerPointer,
+    HcomAllGather,
+    HcomAllGatherV,
+    HcomAllReduce,
+    HcomAllToAll,
+    HcomAlltoAllV,
+    HcomAlltoAllVC,
+    HcomBroadcast,
+    HcomCreateGroup,
+    HcomDestroy,
+    HcomDestroyGroup,
+    HcomFindGroup,
+    HcomGetCommHandleByGroup,
+    HcomGetInitStatus,
+    HcomGetRankId,
+    HcomGetRankSize,
+    HcomInitByRankTable,
+    HcomReceive,
+    HcomReduce,
+    HcomReduceScatter,
+    HcomReduceScatterV,
+    HcomSend,
+    HcommMemAlloc,
+    HcommMemFree,
     aclAppLog,
     aclCreateBoolArray,
     aclCreateDataBuffer,
@@ -4548,7 +5510,7 @@ pub enum Entry {
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 380usize;
+    pub const COUNT: usize = 459usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -4557,6 +5519,85 @@ impl Entry {
         "AclSetInputTensorAddr",
         "AclSetOutputTensorAddr",
         "AclSetTensorAddr",
+        "HcclAllGather",
+        "HcclAllGatherV",
+        "HcclAllReduce",
+        "HcclAlltoAll",
+        "HcclAlltoAllV",
+        "HcclAlltoAllVC",
+        "HcclBarrier",
+        "HcclBatchSendRecv",
+        "HcclBroadcast",
+        "HcclCommActivateCommMemory",
+        "HcclCommDeactivateCommMemory",
+        "HcclCommDeregister",
+        "HcclCommDestroy",
+        "HcclCommExchangeMem",
+        "HcclCommGetHandleWithName",
+        "HcclCommGetStatus",
+        "HcclCommInitAll",
+        "HcclCommInitClusterInfo",
+        "HcclCommInitClusterInfoConfig",
+        "HcclCommInitRootInfo",
+        "HcclCommInitRootInfoConfig",
+        "HcclCommInitRootInfoScalable",
+        "HcclCommRegCommStateCallback",
+        "HcclCommRegister",
+        "HcclCommResume",
+        "HcclCommSetMemoryRange",
+        "HcclCommSuspend",
+        "HcclCommSymWinDeregister",
+        "HcclCommSymWinGet",
+        "HcclCommSymWinRegister",
+        "HcclCommUnsetMemoryRange",
+        "HcclCommWorkingDevNicSet",
+        "HcclConfigGetInfo",
+        "HcclCreateSubCommConfig",
+        "HcclGetCommAsyncError",
+        "HcclGetCommConfig",
+        "HcclGetCommConfigCapability",
+        "HcclGetCommName",
+        "HcclGetConfig",
+        "HcclGetErrorString",
+        "HcclGetRankId",
+        "HcclGetRankSize",
+        "HcclGetRootInfo",
+        "HcclGetRootInfoScalable",
+        "HcclGroupEnd",
+        "HcclGroupStart",
+        "HcclGroupStatusGet",
+        "HcclRecv",
+        "HcclReduce",
+        "HcclReduceScatter",
+        "HcclReduceScatterV",
+        "HcclScatter",
+        "HcclSend",
+        "HcclSetCommConfig",
+        "HcclSetConfig",
+        "HcclSymWinGetPeerPointer",
+        "HcomAllGather",
+        "HcomAllGatherV",
+        "HcomAllReduce",
+        "HcomAllToAll",
+        "HcomAlltoAllV",
+        "HcomAlltoAllVC",
+        "HcomBroadcast",
+        "HcomCreateGroup",
+        "HcomDestroy",
+        "HcomDestroyGroup",
+        "HcomFindGroup",
+        "HcomGetCommHandleByGroup",
+        "HcomGetInitStatus",
+        "HcomGetRankId",
+        "HcomGetRankSize",
+        "HcomInitByRankTable",
+        "HcomReceive",
+        "HcomReduce",
+        "HcomReduceScatter",
+        "HcomReduceScatterV",
+        "HcomSend",
+        "HcommMemAlloc",
+        "HcommMemFree",
         "aclAppLog",
         "aclCreateBoolArray",
         "aclCreateDataBuffer",

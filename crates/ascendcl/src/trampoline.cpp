@@ -72,6 +72,13 @@ bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state
                    [&] { call(reinterpret_cast<void *>(stream), static_cast<int>(state), argument); });
 }
 
+bool cairn_call_communicator_state(const void *function, size_t communicator, uint32_t state, void *argument,
+                                   void (*on_exit)(const void *), const void *context) {
+    auto call = function_at<int(void *, int, void *)>(function);
+    return call_user(on_exit, context,
+                   [&] { call(reinterpret_cast<void *>(communicator), static_cast<int>(state), argument); });
+}
+
 bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument,
                              void (*on_exit)(const void *), const void *context) {
     auto call = function_at<void(int32_t, int, void *)>(function);

@@ -93,6 +93,11 @@ impl UserFunction {
         self.of_states(cairn_call_device_state)
     }
 
+    /// The function as a callback of communicators; its type must be `HcclCommStateCallback`.
+    pub fn of_communicators(self) -> StateFunction {
+        self.of_states(cairn_call_communicator_state)
+    }
+
     /// The function as a callback that `caller` calls.
     fn of_states(self, caller: StateCaller) -> StateFunction {
         Arc::new(move |subject, state, on_exit| {
@@ -150,6 +155,15 @@ unsafe extern "C" {
     pub fn cairn_call_stream_state(
         function: *const c_void,
         stream: usize,
+        state: u32,
+        argument: *mut c_void,
+        on_exit: OnExit,
+        context: *const c_void,
+    ) -> bool;
+    /// Calls a communicator state callback; its result has no effect.
+    pub fn cairn_call_communicator_state(
+        function: *const c_void,
+        communicator: usize,
         state: u32,
         argument: *mut c_void,
         on_exit: OnExit,

@@ -58,6 +58,8 @@ fn report(name: &str, is_logged: &AtomicBool) {
 
 /// `HCCL_E_NOT_SUPPORT`.
 const HCCL: c_int = 5;
+/// `HCCL_E_INTERNAL`.
+const HCCL_FORKED: c_int = 4;
 /// CANN's code.
 const ACL: c_int = Code::FeatureNotSupport as c_int;
 
@@ -79,9 +81,42 @@ unsupported! {
         aclrtReserveMemAddress aclrtUnmapMem acltdtDestroyChannel acltdtDestroyDataset
         acltdtGetDimsFromItem acltdtReceiveTensor rtDevBinaryRegister rtFunctionRegister
         rtGetC2cCtrlAddr rtKernelLaunch;
-    c_int = HCCL, forked HCCL;
-        HcclAllGather HcclAllReduce HcclBroadcast HcclCommDestroy HcclCommInitAll
-        HcclCommInitRootInfo HcclGetRootInfo HcclRecv HcclReduceScatter HcclSend;
+    c_int = HCCL, forked HCCL_FORKED;
+        HcclAicpuKernelLaunch HcclAllocComResource HcclAllocComResourceByTiling HcclBatchGet HcclBatchPut HcclChannelAcquire
+        HcclChannelAcquireWithConfig HcclChannelConfigCreate HcclChannelConfigDestroy HcclChannelConfigSetInt HcclChannelConfigSetStr
+        HcclChannelDestroy HcclChannelGetHcclBuffer HcclChannelGetRemoteMems HcclChannelQuery HcclCommAssignCcuIns HcclCommBindMem HcclCommMemReg
+        HcclCommPrepare HcclCommQueryAssignedCcuIns HcclCommQueryCcuIns HcclCommUnbindMem HcclCreateComResource HcclCreateOpResCtx
+        HcclDedicatedThreadAcquire HcclDeregisterGlobalMem HcclDeregisterMem HcclDisableMemAccess HcclEnableMemAccess HcclEngineCtxCopy
+        HcclEngineCtxCreate HcclEngineCtxDestroy HcclEngineCtxGet HcclExchangeMemDesc HcclFinalizeComm HcclGetAicpuOpStreamAndNotify
+        HcclGetAicpuOpStreamNotify HcclGetHcclBuffer HcclGetHcclBufferCleared HcclGetHeterogMode HcclGetTopoDesc HcclInitComm HcclKfcAllocOpArgs
+        HcclKfcFreeOpArgs HcclKfcOpArgsSetAlgConfig HcclKfcOpArgsSetCommEngine HcclKfcOpArgsSetCount HcclKfcOpArgsSetDstDataType
+        HcclKfcOpArgsSetReduceType HcclKfcOpArgsSetSrcDataType HcclRankGraphGetEndpointDesc HcclRankGraphGetEndpointInfo HcclRankGraphGetEndpointNum
+        HcclRankGraphGetInstSizeListByLayer HcclRankGraphGetLayers HcclRankGraphGetLinks HcclRankGraphGetRankSizeByLayer HcclRankGraphGetRanksByLayer
+        HcclRankGraphGetRanksByTopoInst HcclRankGraphGetTopoInstsByLayer HcclRankGraphGetTopoType HcclRankGraphGetTopoTypeByLayer HcclRawAccept
+        HcclRawBind HcclRawClose HcclRawConnect HcclRawForceClose HcclRawGetCount HcclRawImprobe HcclRawImrecv HcclRawImrecvScatter HcclRawIsend
+        HcclRawListen HcclRawOpen HcclRawTestSome HcclRegisterGlobalMem HcclRegisterGlobalMemory HcclRegisterMem HcclRegisterMemory
+        HcclRemapRegistedMemory HcclSetGrpIdCallback HcclSubTeamCreate HcclTeamChannelsCreate HcclTeamDestroy HcclTeamWindowDeregister
+        HcclTeamWindowRegister HcclThreadAcquire HcclThreadAcquireWithConfig HcclThreadAcquireWithStream HcclThreadResGetInfo
+        HcclUnregisterGlobalMemory HcclUnregisterMemory HcclWorldTeamCreate HcomCalcAivCoreNum HcomCalcOpOnline HcomCalcOpResOffline
+        HcomClearAivSyncBuf HcomCreateComResourceByComm HcomCreateCommCCLbuffer HcomGenerateCclOpTag HcomGetAicpuOpStreamNotify HcomGetAlgExecParam
+        HcomGetAlgorithm HcomGetBandWidthPerNPU HcomGetCommCCLBufferSize HcomGetGroupNameByOpBase HcomGetInCCLbuffer HcomGetL0TopoTypeEx
+        HcomGetMemType HcomGetOutCCLbuffer HcomGetRankSizeEx HcomGetServerNumAndDeviceNumPerServer HcomGetSplitStrategy HcomInitByMasterInfo
+        HcomInitByString HcomMc2AiCpuStreamAllocAndGet HcomReleaseSubComms HcomSelectAlg HcomSetAivCoreLimit HcomSetAttachedStream HcomSetAutoTuneMode
+        HcomSetDumpDebugMode HcomSetGlobalWorkSpace HcomSetLaunchKernelMode HcomSetProfilingMode HcomSetWorkflowMode HcomSetWorkspaceResource
+        HcomSupportDeterministicOptim HcomTbeMemClean HcomTopoInfoRegCallback HcomUnloadTask HcommAclrtNotifyRecordOnThread
+        HcommAclrtNotifyWaitOnThread HcommAcquireComm HcommAicpuTsTaskCacheClear HcommAicpuTsTaskCacheEnd HcommAicpuTsTaskCacheExecute
+        HcommAicpuTsTaskCacheLookup HcommAicpuTsTaskCacheStart HcommBatchModeEnd HcommBatchModeStart HcommBatchTransferOnThread
+        HcommChannelConfigCreate HcommChannelConfigDestroy HcommChannelConfigSetInt HcommChannelCreate HcommChannelCreateWithConfig
+        HcommChannelDestroy HcommChannelDrainOnThread HcommChannelFence HcommChannelFenceOnThread HcommChannelGetStatus HcommChannelNotifyRecord
+        HcommChannelNotifyRecordOnThread HcommChannelNotifyWait HcommChannelNotifyWaitOnThread HcommChannelNotifyWaitOnThreadWithDefaultTimeout
+        HcommEndpointCheckFeature HcommEndpointCreate HcommEndpointDestroy HcommEndpointGetDescNum HcommEndpointGetDescs HcommEndpointGetListenPort
+        HcommFenceOnThread HcommLocalCopyOnThread HcommLocalReduceOnThread HcommMemExport HcommMemImport HcommMemReg HcommMemUnimport HcommMemUnreg
+        HcommReadNbi HcommReadNbiOnThread HcommReadOnThread HcommReadReduceOnThread HcommReleaseComm HcommSetNotifyWaitTimeOut HcommThreadAlloc
+        HcommThreadFree HcommThreadNotifyRecordOnThread HcommThreadNotifyWaitOnThread HcommThreadNotifyWaitOnThreadWithDefaultTimeout
+        HcommThreadResAcquireTimeOut HcommThreadResGetInfo HcommWriteNbi HcommWriteNbiOnThread HcommWriteOnThread HcommWriteReduceOnThread
+        HcommWriteReduceWithNotifyOnThread HcommWriteWithNotifyNbi HcommWriteWithNotifyNbiOnThread HcommWriteWithNotifyOnThread;
+    bool = false, forked false;
+        HcomGetSecAddrCopyFlag;
     *mut c_void = std::ptr::null_mut(), forked std::ptr::null_mut();
         aclCreateGraphDumpOpt acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
         acltdtGetDataItem;

@@ -4,6 +4,8 @@
 //!  entries ──> State (state.rs, blocks.rs, shadow.rs) ──> rules (rules/, a file each) ──> Findings (finding.rs)
 //!              what exists, who touched which bytes,      functions of (state, moment)     report.rs: text, JSON
 //!              what the program has ordered                                                suppress.rs
+//!
+//!  entries of several processes ──> Groups (ranks.rs) ──> rules across ranks ──> Findings
 //! ```
 //!
 //! Rules decide when work is *submitted*, not when it runs: what the program ordered is known then, so a finding does not
@@ -15,6 +17,7 @@ pub mod blocks;
 pub mod finding;
 pub mod moment;
 pub mod program_order;
+pub mod ranks;
 pub mod report;
 pub mod rules;
 pub mod shadow;
@@ -23,6 +26,7 @@ pub mod suppress;
 pub mod written;
 
 pub use finding::{Finding, Findings, Severity};
+pub use ranks::RankChecker;
 pub use rules::{Rule, Tool};
 pub use state::State;
 

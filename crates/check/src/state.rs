@@ -74,6 +74,8 @@ pub struct State {
     pub registered: BTreeMap<(Domain, StreamIndex), (usize, Site)>,
     /// Handles of the program.
     pub objects: BTreeMap<u64, Object>,
+    /// Communicators, by their ids: their names, the calls that made them, and when.
+    pub communicators: BTreeMap<u64, (String, Site, u64)>,
     /// Streams, with the calls that made them.
     pub streams: BTreeMap<StreamIndex, Site>,
     /// Contexts, with the calls that made them.
@@ -318,6 +320,13 @@ impl State {
                     self.objects.insert(*handle, object);
                 }
                 Change::Destroyed => _ = self.objects.remove(handle),
+            },
+            Happening::Communicator(communicator, change) => match change {
+                Change::Created => {
+                    let made = (communicator.name.clone(), entry.site.clone(), entry.time_ns);
+                    self.communicators.insert(communicator.id, made);
+                }
+                Change::Destroyed => _ = self.communicators.remove(&communicator.id),
             },
             Happening::Touch { accesses, .. } => {
                 // The host is one with what comes after it: tasks that are submitted later are ordered after its own accesses.

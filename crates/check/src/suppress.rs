@@ -32,8 +32,9 @@ impl Suppressions {
             }
             let (rule, texts) = line.split_once(':').unwrap_or((line, ""));
             let rule = rule.trim();
-            if !rules::ALL.iter().any(|known| known.id == rule) {
-                let known: Vec<_> = rules::ALL.iter().map(|rule| rule.id).collect();
+            if !rules::ids().any(|known| known == rule) {
+                let mut known: Vec<_> = rules::ids().collect();
+                known.dedup();
                 return Err(format!(
                     "line {}: no rule is named `{rule}`: there are {}",
                     number + 1,

@@ -1,20 +1,21 @@
 //! `cairn check`: whether a program keeps the contract. A program is run with a record, which is read while it is written; a record
 //! that exists is read as it is. Both go through the same rules.
 
+mod across;
 mod live;
 mod process;
+mod records;
 
 use crate::private_folder::PrivateFolder;
-use crate::progress::Progress;
+use crate::ranks::{self, Job, RankGroup};
 use crate::recorded_run::{RecordedRun, Session};
 use crate::run;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use cairn_check::Tool;
 use cairn_check::report;
 use cairn_check::suppress::Suppressions;
-use cairn_record::ReadError;
 use live::LiveCheck;
-use process::{CheckedProcess, ProcessCheck, Rules};
+use process::{CheckedProcess, Rules};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,10 +24,10 @@ use std::process::ExitCode;
 /// What is checked, and how it is reported.
 #[derive(clap::Args)]
 #[command(
-    override_usage = "cairn check [OPTIONS] -- PROGRAM...\n       cairn check [OPTIONS] FILE"
+    override_usage = "cairn check [OPTIONS] -- PROGRAM...\n       cairn check [OPTIONS] FILE..."
 )]
 pub struct Arguments {
-    /// What to look for: contract, order and memory when not given; leak and init on request
+    /// What to look for: contract, order, memory and ranks when not given; leak and init on request
     #[arg(long = "tool", value_name = "TOOL", value_delimiter = ',', value_parser = parse_tool)]
     tools: Vec<Tool>,
     /// The exit code when there are errors; 0 keeps the program's own
@@ -41,9 +42,11 @@ pub struct Arguments {
     /// Take stacks, which takes longer: each call is shown with its callers
     #[arg(long)]
     stacks: bool,
-    /// A record to check, in place of a program
+    #[command(flatten)]
+    ranks: ranks::Arguments,
+    /// Records to check, in place of a program; those of several ranks together
     #[arg(value_name = "FILE", conflicts_with = "program", required_unless_present = "program")]
-    record: Option<PathBuf>,
+    records: Vec<PathBuf>,
     /// The program and its arguments
     #[arg(last = true)]
     program: Vec<OsString>,
@@ -62,27 +65,22 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         // A place that cannot be written is known before the program runs.
         File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    let (processes, code): (Vec<CheckedProcess>, u8) = match &arguments.record {
-        Some(path) => (vec![check_file(path, &rules)?], 0),
-        None => {
-            ensure!(!arguments.program.is_empty(), "name a record, or a program after --");
-            let folder = PrivateFolder::create()?;
-            let session = Session::new(folder.path().join("run.cairn"));
-            let variables = [
-                ("CAIRN_MEMORY", protected_memory()),
-                (
-                    "CAIRN_RECORD_BACKLOG",
-                    std::env::var("CAIRN_RECORD_BACKLOG").unwrap_or(live::BACKLOG.into()),
-                ),
-            ];
-            let (program, stacks) = (&arguments.program, arguments.stacks);
-            let mut run = match RecordedRun::start(program, &session, stacks, &variables)? {
-                Ok(run) => run,
-                Err(error) => return Ok(run::not_started(program, &error)),
-            };
-            (LiveCheck::new(&session, &rules).run(&mut run)?, run.code())
-        }
-    };
+    let (processes, code): (Vec<CheckedProcess>, u8) =
+        match (arguments.ranks.job()?, &*arguments.records) {
+            (None, []) => {
+                ensure!(!arguments.program.is_empty(), "name a record, or a program after --");
+                match check_program(arguments, &rules)? {
+                    Ok(checked) => checked,
+                    Err(code) => return Ok(code),
+                }
+            }
+            (Some(job), []) => check_ranks(arguments, &rules, &job)?,
+            (None, paths) => (records::check(paths, &rules)?, 0),
+            (Some(_), [first, ..]) => {
+                let path = first.display();
+                bail!("--ranks runs a program: cairn check --ranks N -- {path}")
+            }
+        };
     close(&processes);
     if let Some(path) = &arguments.json {
         write_json(path, &processes)?;
@@ -94,6 +92,50 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         false => code,
     };
     Ok(ExitCode::from(code))
+}
+
+/// Runs the program and checks its processes; the inner error is the exit code when it could not be started.
+fn check_program(
+    arguments: &Arguments,
+    rules: &Rules,
+) -> Result<Result<(Vec<CheckedProcess>, u8), ExitCode>> {
+    let folder = PrivateFolder::create()?;
+    let sessions = [(None, Session::new(folder.path().join("run.cairn")))];
+    let (program, stacks) = (&arguments.program, arguments.stacks);
+    let mut run = match RecordedRun::start(program, &sessions[0].1, stacks, &variables())? {
+        Ok(run) => run,
+        Err(error) => return Ok(Err(run::not_started(program, &error))),
+    };
+    let processes = LiveCheck::new(&sessions, rules).run(&mut run)?;
+    Ok(Ok((processes, run.code())))
+}
+
+/// Runs the ranks of a job and checks them, each by itself and against each other.
+fn check_ranks(
+    arguments: &Arguments,
+    rules: &Rules,
+    job: &Job,
+) -> Result<(Vec<CheckedProcess>, u8)> {
+    let folder = PrivateFolder::create()?;
+    let session = |rank: u32| {
+        let path = folder.path().join("run.cairn");
+        (Some(rank), Session::new(ranks::path_of_rank(&path, rank)))
+    };
+    let sessions: Vec<_> = job.ranks().map(session).collect();
+    let mut group = RankGroup::start(job, &arguments.program, |rank| {
+        let mut all = sessions[rank as usize].1.variables(arguments.stacks)?;
+        all.extend(variables().map(|(name, value)| (name, value.into())));
+        Ok(all)
+    })?;
+    let processes = LiveCheck::new(&sessions, rules).run(&mut group)?;
+    group.report();
+    Ok((processes, group.code()))
+}
+
+/// Settings of a program that is checked while it runs.
+fn variables() -> [(&'static str, String); 2] {
+    let backlog = std::env::var("CAIRN_RECORD_BACKLOG").unwrap_or(live::BACKLOG.into());
+    [("CAIRN_MEMORY", protected_memory()), ("CAIRN_RECORD_BACKLOG", backlog)]
 }
 
 fn rules(arguments: &Arguments) -> Result<Rules> {
@@ -110,32 +152,6 @@ fn rules(arguments: &Arguments) -> Result<Rules> {
         false => arguments.tools.clone(),
     };
     Ok(Rules { tools, suppressions })
-}
-
-/// Checks a record, and prints what is found.
-fn check_file(path: &Path, rules: &Rules) -> Result<CheckedProcess> {
-    let progress = Progress::of_files(std::slice::from_ref(&path.to_path_buf()));
-    let mut reader = progress.try_open(path).map_err(|error| match error {
-        ReadError::Foreign => {
-            let path = path.display();
-            anyhow!("{path} is not a record; to check a program: cairn check -- {path}")
-        }
-        other => anyhow!("{} {other}", path.display()),
-    })?;
-    let mut check = ProcessCheck::new(reader.header(), rules);
-    let mut entries = 0u64;
-    for entry in reader.by_ref() {
-        entries += 1;
-        check.entry(&entry);
-    }
-    let (mut process, text) = check.finish(reader.damage(), reader.is_cut_short());
-    drop(progress);
-    if entries == 0 {
-        process.warnings.push("the record has no entries: nothing was checked".into());
-        process.is_incomplete = true;
-    }
-    eprint!("{text}");
-    Ok(process)
 }
 
 /// What is left to say when the findings are printed. The report goes to stderr: stdout is the program's.

@@ -14,11 +14,13 @@ mod environment;
 mod flame;
 mod gaps;
 mod history;
+mod meetings;
 mod moment;
 mod output;
 mod pooltest;
 mod private_folder;
 mod progress;
+mod ranks;
 mod record;
 #[cfg(test)]
 mod record_builder;
@@ -59,10 +61,15 @@ enum Command {
         /// Record the run in this file, as `cairn record -o FILE` does
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
+        #[command(flatten)]
+        ranks: ranks::Arguments,
         /// The program and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         program: Vec<OsString>,
     },
+    /// The part of `--ranks` that becomes the program
+    #[command(hide = true)]
+    RankStart(ranks::start::Arguments),
     /// Check whether a program keeps the contract of memory and order: docs/check.md
     Check(check::Arguments),
     /// Run a program and record everything that happens in a file
@@ -100,8 +107,8 @@ fn main() -> ExitCode {
         return smi::main();
     }
     let result = match Arguments::parse().command {
-        Command::Run { record: Some(output), program } => record::record(&program, &output, false),
-        Command::Run { record: None, program } => run::run(&program),
+        Command::Run { record, ranks, program } => run_program(&program, &ranks, record.as_deref()),
+        Command::RankStart(arguments) => ranks::start::run(&arguments),
         Command::Record(arguments) => record::run(&arguments),
         Command::Summary(arguments) => summary::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
@@ -121,6 +128,19 @@ fn main() -> ExitCode {
         eprintln!("cairn: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// `cairn run`.
+fn run_program(
+    program: &[OsString],
+    ranks: &ranks::Arguments,
+    record: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
+    match (ranks.job()?, record) {
+        (job, Some(output)) => record::record(program, output, false, job.as_ref()),
+        (Some(job), None) => ranks::run(&job, program),
+        (None, None) => run::run(program),
+    }
 }
 
 /// Prints an answer; a reader that went away, as `head` does, is no failure.

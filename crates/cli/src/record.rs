@@ -14,9 +14,11 @@ use cairn_record::{
     Entry, Happening, Reader,
     layout::{Header, HeaderError},
 };
+use cairn_runtime::config::MAX_DEVICES;
 
 use crate::{
-    recorded_run::{RecordedRun, Session, files_of_session, read_header},
+    ranks::{self, Job, RankGroup, path_of_rank},
+    recorded_run::{RecordedRun, Running, Session, files_of_session, read_header},
     run,
     text::format_bytes,
 };
@@ -31,6 +33,8 @@ pub struct Arguments {
     /// Record the stack of each call too
     #[arg(long)]
     stacks: bool,
+    #[command(flatten)]
+    ranks: ranks::Arguments,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -42,13 +46,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(output) => output.clone(),
         None => default_output(&arguments.program[0]),
     };
-    record(&arguments.program, &output, arguments.stacks)
+    record(&arguments.program, &output, arguments.stacks, arguments.ranks.job()?.as_ref())
 }
 
-/// Runs the program with its record in `output`; ends as the program does.
-pub fn record(program: &[OsString], output: &Path, stacks: bool) -> Result<ExitCode> {
+/// Runs the program with its record in `output`, or in a file for each rank; ends as the program does.
+pub fn record(
+    program: &[OsString],
+    output: &Path,
+    stacks: bool,
+    job: Option<&Job>,
+) -> Result<ExitCode> {
     let output =
         std::path::absolute(output).with_context(|| format!("{} is no path", output.display()))?;
+    if let Some(job) = job {
+        return record_ranks(program, &output, stacks, job);
+    }
     remove_stale(&output)?;
     let session = Session::new(output);
     let mut recorded = match RecordedRun::start(program, &session, stacks, &[])? {
@@ -58,6 +70,25 @@ pub fn record(program: &[OsString], output: &Path, stacks: bool) -> Result<ExitC
     recorded.wait(None)?;
     report(&session);
     Ok(recorded.end_like_program())
+}
+
+/// Runs the ranks of a job, each with a record of its own. Records of an earlier run with more ranks are removed too.
+fn record_ranks(program: &[OsString], output: &Path, stacks: bool, job: &Job) -> Result<ExitCode> {
+    let paths: Vec<PathBuf> = job.ranks().map(|rank| path_of_rank(output, rank)).collect();
+    paths.iter().try_for_each(|path| remove_stale(path))?;
+    for rank in job.ranks().end..MAX_DEVICES as u32 {
+        let path = path_of_rank(output, rank);
+        if matches!(read_header(&path), Ok(Ok(_))) {
+            remove_stale(&path)?;
+        }
+    }
+    let sessions: Vec<Session> = paths.into_iter().map(Session::new).collect();
+    let variables = |rank: u32| sessions[rank as usize].variables(stacks);
+    let mut group = RankGroup::start(job, program, variables)?;
+    group.wait(None)?;
+    sessions.iter().for_each(report);
+    group.report();
+    Ok(ExitCode::from(group.code()))
 }
 
 /// `PROGRAM.cairn` in the current folder.

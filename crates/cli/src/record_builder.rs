@@ -99,6 +99,39 @@ impl Builder {
         self.add("aclnnAdd", Happening::Callback(callback))
     }
 
+    /// Joins a communicator.
+    pub fn join(&mut self, id: u64, identity: u128, rank: u32, size: u32) -> &mut Builder {
+        let communicator =
+            Communicator { id, name: "world".into(), identity, rank, size, device: rank };
+        let created = Happening::Communicator(Cow::Owned(communicator), Change::Created);
+        self.add("HcclCommInitRootInfo", created)
+    }
+
+    /// An operator of a communicator, as task `seq` of stream 1, of 256 elements of fp32.
+    pub fn collective(
+        &mut self,
+        communicator: u64,
+        ticket: u64,
+        operator: &'static str,
+        seq: u64,
+        change: impl FnOnce(&mut Collective),
+    ) -> &mut Builder {
+        let mut collective = Collective {
+            communicator,
+            ticket,
+            operator: operator.into(),
+            epoch: Epoch { stream: 1, seq },
+            count: 256,
+            data_type: 4,
+            reduction: None,
+            root: None,
+            to: Vec::new(),
+            from: Vec::new(),
+        };
+        change(&mut collective);
+        self.add(operator, Happening::Collective(Cow::Owned(collective)))
+    }
+
     pub fn bytes(&self) -> Vec<u8> {
         let header = Header {
             pid: 42,

@@ -23,6 +23,7 @@ use signal_hook::{
 };
 
 use crate::{
+    ranks::RankGroup,
     run,
     toolkit::{KERNEL_HOOK, Toolkit},
 };
@@ -39,9 +40,32 @@ impl Session {
         Session { output, name: unique() }
     }
 
+    /// What switches the records of a program on.
+    pub fn variables(&self, stacks: bool) -> Result<Vec<(&'static str, OsString)>> {
+        let mut variables = vec![
+            ("CAIRN_RECORD", self.output.clone().into()),
+            ("CAIRN_RECORD_SESSION", self.name.clone().into()),
+            ("CAIRN_RECORD_STACKS", if stacks { "1" } else { "0" }.into()),
+        ];
+        variables.extend(preloaded()?.map(|libraries| ("LD_PRELOAD", libraries)));
+        Ok(variables)
+    }
+
     /// The records, in the order in which their processes began.
     pub fn files(&self) -> Vec<(PathBuf, Header)> {
         files_of_session(&self.output, &self.name)
+    }
+}
+
+/// A program that can be waited for.
+pub trait Running {
+    /// Waits for the end of the program, for so long at most; true if it has ended.
+    fn wait(&mut self, limit: Option<Duration>) -> Result<bool>;
+}
+
+impl Running for RankGroup {
+    fn wait(&mut self, limit: Option<Duration>) -> Result<bool> {
+        RankGroup::wait(self, limit)
     }
 }
 
@@ -63,11 +87,7 @@ impl RecordedRun {
         variables: &[(&str, String)],
     ) -> Result<std::io::Result<RecordedRun>> {
         let mut command = run::command(program)?;
-        command.env("CAIRN_RECORD", &session.output).env("CAIRN_RECORD_SESSION", &session.name);
-        command.env("CAIRN_RECORD_STACKS", if stacks { "1" } else { "0" });
-        if let Some(libraries) = preloaded()? {
-            command.env("LD_PRELOAD", libraries);
-        }
+        command.envs(session.variables(stacks)?);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
         let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
         let mut child = match command.spawn() {
@@ -90,8 +110,26 @@ impl RecordedRun {
         Ok(Ok(RecordedRun { end, signals: handle, forwarder: Some(forwarder), status: None }))
     }
 
-    /// Waits for the end of the program, for so long at most; true if it has ended.
-    pub fn wait(&mut self, limit: Option<Duration>) -> Result<bool> {
+    /// The exit code of the program, or 128 and the number of the signal that ended it, as shells have it.
+    pub fn code(&self) -> u8 {
+        let Some(status) = self.status else { return 1 };
+        match status.code() {
+            Some(code) => code as u8,
+            None => 128u8.wrapping_add(status.signal().unwrap_or(0) as u8),
+        }
+    }
+
+    /// Ends as the program did: with its code, or by its signal.
+    pub fn end_like_program(&self) -> ExitCode {
+        if let Some(signal) = self.status.and_then(|status| status.signal()) {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+        ExitCode::from(self.code())
+    }
+}
+
+impl Running for RecordedRun {
+    fn wait(&mut self, limit: Option<Duration>) -> Result<bool> {
         if self.status.is_some() {
             return Ok(true);
         }
@@ -109,23 +147,6 @@ impl RecordedRun {
             Err(RecvTimeoutError::Timeout) => Ok(false),
             Err(RecvTimeoutError::Disconnected) => bail!("the program cannot be waited for"),
         }
-    }
-
-    /// The exit code of the program, or 128 and the number of the signal that ended it, as shells have it.
-    pub fn code(&self) -> u8 {
-        let Some(status) = self.status else { return 1 };
-        match status.code() {
-            Some(code) => code as u8,
-            None => 128u8.wrapping_add(status.signal().unwrap_or(0) as u8),
-        }
-    }
-
-    /// Ends as the program did: with its code, or by its signal.
-    pub fn end_like_program(&self) -> ExitCode {
-        if let Some(signal) = self.status.and_then(|status| status.signal()) {
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
-        }
-        ExitCode::from(self.code())
     }
 }
 

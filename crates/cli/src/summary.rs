@@ -1,5 +1,6 @@
 //! `cairn summary`: what a record says about memory and time.
 
+mod communicators;
 pub mod counts;
 pub mod figures;
 mod json;
@@ -19,8 +20,9 @@ use crate::{progress::Progress, show};
 /// What `cairn summary` takes.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The record
-    file: PathBuf,
+    /// The records; of several ranks, how long each waited for the others is known
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -28,18 +30,33 @@ pub struct Arguments {
 
 /// The summary of a record as JSON; `open` opens it, as often as needed.
 pub fn of<S: Source>(open: impl Fn() -> Result<Reader<S>>) -> Result<Value> {
-    Ok(json::value(&figures::summarize(open)?))
+    let mut summaries = [figures::summarize(open)?];
+    find_waits(&mut summaries);
+    Ok(json::value(&summaries[0]))
 }
 
-/// Prints the summary of a record.
+/// Prints the summaries of records.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let file = &arguments.file;
-    let progress = Progress::of_files(&[file.clone(), file.clone()]);
-    let summary = figures::summarize(|| progress.open(file))?;
+    let files: Vec<_> =
+        arguments.files.iter().flat_map(|file| [file.clone(), file.clone()]).collect();
+    let progress = Progress::of_files(&files);
+    let summarize = |file: &PathBuf| figures::summarize(|| progress.open(file));
+    let mut summaries = arguments.files.iter().map(summarize).collect::<Result<Vec<_>>>()?;
     drop(progress);
+    find_waits(&mut summaries);
     show(&match arguments.json {
-        true => json::render(&summary),
-        false => text::render(&summary),
+        true => json::render(&summaries),
+        false => summaries.iter().map(text::render).collect::<Vec<_>>().join("\n"),
     });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Finds out how long ranks waited for each other, as far as they are there.
+fn find_waits(summaries: &mut [figures::Summary]) {
+    let mut ranks: Vec<_> = (summaries.iter_mut())
+        .flat_map(|figures::Summary { header, communicators, .. }| {
+            communicators.iter_mut().map(|it| (header.machine.as_str(), it))
+        })
+        .collect();
+    communicators::find_waits(&mut ranks);
 }

@@ -2,25 +2,38 @@
 //!
 //! A process of the trace is a device, with a track for each stream, or the host, with a track for each thread. Tasks, waits of
 //! threads and callbacks are slices; an arrow leads from the record of an event to the wait for it; counters show the memory
-//! of a device by purpose. Of several records (one for each rank) every one has its own processes, on one clock.
+//! of a device by purpose. Of several records (one for each rank) every one has its own processes, on one clock, and arrows lead
+//! from rank to rank where operators of communicators belong together.
 
+mod arrows;
+mod clocks;
 mod counters;
 #[cfg(test)]
 mod tests;
 mod trace;
 
 use std::{
+    collections::HashMap,
     io::{BufWriter, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use anyhow::{Context, Result};
-use cairn_record::entry::{Outcome, SyncObject, TaskKind};
+use cairn_record::{
+    Epoch,
+    entry::{Collective, Communicator, Outcome, SyncObject, TaskKind},
+};
 use serde_json::json;
 use trace::{Trace, Track};
 
-use crate::{history::History, output, progress::Progress, symbols::Stacks};
+use crate::{
+    history::History,
+    meetings::{self, Meeting},
+    output,
+    progress::Progress,
+    symbols::Stacks,
+};
 
 /// What `cairn timeline` takes.
 #[derive(clap::Args)]
@@ -44,40 +57,58 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         .map(|path| History::open(path, &progress))
         .collect::<Result<_>>()?;
     let file = BufWriter::new(output::create(&output, &arguments.files)?);
-    let count = write(file, &histories, &titles(&arguments.files))
+    let meetings = meetings::find(&histories);
+    let clocks = clocks::align(&histories, &meetings);
+    let titles = titles(&arguments.files, &histories);
+    let count = write(file, &histories, &titles, &meetings, &clocks.shifts)
         .with_context(|| format!("cannot write {}", output.display()))?;
     drop(progress);
+    clocks.notes.iter().for_each(|note| println!("{note}"));
     println!("{}: {count} events; open it in https://ui.perfetto.dev", output.display());
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names of records in the trace; empty for a single one.
-fn titles(files: &[PathBuf]) -> Vec<String> {
-    let name = |path: &PathBuf| match path.file_name() {
-        Some(name) if files.len() > 1 => format!("{}: ", Path::new(name).display()),
-        _ => String::new(),
+/// The names of records in the trace, with the ranks that they are; empty for a single one.
+fn titles(files: &[PathBuf], histories: &[History]) -> Vec<String> {
+    let title = |(path, history): (&PathBuf, &History)| {
+        let name = path.file_name().filter(|_| files.len() > 1)?;
+        let rank = history.rank().map_or(String::new(), |rank| format!("rank {rank}, "));
+        Some(format!("{rank}{}: ", Path::new(name).display()))
     };
-    files.iter().map(name).collect()
+    files.iter().zip(histories).map(|pair| title(pair).unwrap_or_default()).collect()
 }
 
-/// Writes the trace of some records; returns the number of events in it.
-fn write(out: impl Write, histories: &[History], titles: &[String]) -> std::io::Result<u64> {
+/// Writes the trace of some records, which begin at `shifts`; returns the number of events in it.
+fn write(
+    out: impl Write,
+    histories: &[History],
+    titles: &[String],
+    meetings: &[Meeting],
+    shifts: &[u64],
+) -> std::io::Result<u64> {
     let mut trace = Trace::begin(out)?;
-    let first_ns = histories.iter().map(|history| history.header.start_unix_ns).min().unwrap_or(0);
-    for (index, (history, title)) in histories.iter().zip(titles).enumerate() {
-        let record = Record {
+    let records: Vec<Record<'_>> = (histories.iter().zip(titles).zip(shifts).enumerate())
+        .map(|(index, ((history, title), shift_ns))| Record {
             history,
             title,
             first_process: index as u64 * PROCESSES,
-            shift_ns: history.header.start_unix_ns - first_ns,
-        };
+            shift_ns: *shift_ns,
+            collectives: history.collectives.iter().map(|it| (epoch_key(it.epoch), it)).collect(),
+        })
+        .collect();
+    for record in &records {
         record.write_names(&mut trace)?;
         record.write_tasks(&mut trace)?;
         record.write_arrows(&mut trace)?;
         record.write_host(&mut trace)?;
-        counters::write(&record, &mut trace)?;
+        counters::write(record, &mut trace)?;
     }
+    arrows::write(&records, meetings, &mut trace)?;
     trace.end()
+}
+
+fn epoch_key(epoch: Epoch) -> (u32, u64) {
+    (epoch.stream, epoch.seq)
 }
 
 /// How many processes of the trace a record may have: the host and its devices.
@@ -89,6 +120,8 @@ struct Record<'a> {
     title: &'a str,
     first_process: u64,
     shift_ns: u64,
+    /// Tasks that are operators of communicators.
+    collectives: HashMap<(u32, u64), &'a Collective>,
 }
 
 impl Record<'_> {
@@ -149,6 +182,14 @@ impl Record<'_> {
             if task.outcome == Some(Outcome::Failed) {
                 facts["outcome"] = "failed".into();
             }
+            if let Some(call) = self.collectives.get(&epoch_key(task.epoch))
+                && let Some(communicator) = self.history.communicators.get(&call.communicator)
+            {
+                let Communicator { name, rank, size, .. } = communicator;
+                facts["communicator"] = format!("{name}, rank {rank} of {size}").into();
+                facts["ticket"] = call.ticket.into();
+                facts["elements"] = call.count.into();
+            }
             let nodes = task.plan.and_then(|plan| self.history.plans.get(&plan));
             if let Some(nodes) = nodes.filter(|nodes| !nodes.is_empty()) {
                 facts["steps"] = nodes.join("\n").into();
@@ -179,7 +220,7 @@ impl Record<'_> {
             let middle = |began: u64, ended: u64| began + (ended.saturating_sub(began)) / 2;
             let from_ns = middle(record.1, record.2);
             let to_ns = middle(wait.1.max(from_ns), wait.2.max(from_ns));
-            trace.arrow((record.0, self.time(from_ns)), (wait.0, self.time(to_ns)))?;
+            trace.arrow("event", (record.0, self.time(from_ns)), (wait.0, self.time(to_ns)))?;
         }
         Ok(())
     }

@@ -2,6 +2,9 @@
 
 mod failure;
 mod submit;
+mod turn;
+
+pub use turn::{SingleMessage, Step, Turn};
 
 use crate::config::ExecTimeout;
 use crate::engine::Mesh;

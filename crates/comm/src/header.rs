@@ -8,6 +8,12 @@ use std::fmt;
 /// Bytes of a header in a message.
 pub(crate) const BYTES: usize = 32;
 
+/// Marks the numbers of the steps of a task that communicates more than once, from the second one on: below it are the
+/// task's number, and the step's.
+pub(crate) const TURN: u64 = 1 << 38;
+/// Bits of a step's number.
+pub(crate) const STEP_BITS: u32 = 12;
+
 /// The first byte of every header.
 const VERSION: u8 = 1;
 
@@ -101,7 +107,14 @@ impl fmt::Display for Header {
         if kind.has_root() {
             write!(f, ", root {}", self.root)?;
         }
-        write!(f, " (number {})", self.ticket)
+        match self.ticket & TURN {
+            0 => write!(f, " (number {})", self.ticket),
+            _ => {
+                let (number, step) =
+                    ((self.ticket & !TURN) >> STEP_BITS, self.ticket & ((1 << STEP_BITS) - 1));
+                write!(f, " (number {number}, step {step})")
+            }
+        }
     }
 }
 

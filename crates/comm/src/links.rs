@@ -24,6 +24,8 @@ const LATER: u64 = 2;
 pub(crate) enum Failure {
     /// A link did.
     Link(LinkError),
+    /// This rank's own part did, without a link: what the others are told.
+    OwnPart(String),
     /// A peer called something else.
     Mismatch {
         /// The peer.

@@ -126,7 +126,7 @@ fn check_list(what: &str, list: &[u64], length: usize) -> Result<()> {
 }
 
 /// The reduction of a type, where there is one.
-fn reducer(data_type: DataType, reduction: Reduction) -> Result<Reducer> {
+pub(crate) fn reducer(data_type: DataType, reduction: Reduction) -> Result<Reducer> {
     let wrong = || {
         let (reduction, data_type) = (reduction.name(), data_type.name());
         Error::unsupported(format!("the reduction {reduction} of {data_type} is not supported"))

@@ -1,11 +1,13 @@
 //! A planned call, ready to be submitted, once or many times.
 
 use crate::accesses::access;
+use crate::groups::{Groups, TaskTurns};
 use crate::outcome::Outcome;
-use cairn_ops::{Fault, Memory, Plan};
+use cairn_ops::{Fault, Group, Memory, Plan};
+use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
-use cairn_runtime::record::{Access, Mode};
+use cairn_runtime::record::{Access, Mode, Spine};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Location, Span, Spans, Task};
 use cairn_runtime::worker::Scheduler;
@@ -127,9 +129,30 @@ impl Execution {
         if self.plan.workspace > 0 {
             writes.push(Span { address: workspace, bytes: self.plan.workspace, location });
         }
+        if !self.plan.groups.is_empty() {
+            return self.submit_with_turns(stream, reads, writes);
+        }
         let body = Body::Kernel(self.clone());
         let task = Task { name: self.name, reads, writes, body };
         if self.is_short() { stream.submit_short(task) } else { stream.submit(task) }
+    }
+
+    /// Queues a call that communicates.
+    fn submit_with_turns(
+        self: &Arc<Execution>,
+        stream: &Arc<Stream>,
+        reads: Spans,
+        mut writes: Spans,
+    ) -> Result<u64> {
+        let mut groups = Groups::default();
+        let places = groups.add(&self.plan.groups);
+        let turns = groups.take_turns(stream, self.name)?;
+        let first = writes.len();
+        turns.name_memory(stream.spec.device, &mut writes);
+        let (turns, _memory) = turns.split();
+        let execution = self.clone();
+        let body = Body::Exchange(Arc::new(Communicating { execution, turns, places, first }));
+        stream.submit(Task { name: self.name, reads, writes, body })
     }
 
     /// Whether it takes no longer than to wake a thread for it.
@@ -213,6 +236,13 @@ impl Kernel for Execution {
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
+        self.run_in(task_memory, &[])
+    }
+}
+
+impl Execution {
+    /// Runs with these groups, in the plan's order.
+    fn run_in(&self, task_memory: &TaskMemory<'_>, groups: &[&dyn Group]) -> Result<()> {
         let (mut read, mut written) = (0, 0);
         let mut uses: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
         for one in &self.plan.uses {
@@ -238,12 +268,52 @@ impl Kernel for Execution {
             uses: &uses,
             workspace,
             parallel: &parallel,
-            groups: &[],
+            groups,
             sized: &sized,
             epilogue: None,
         };
         self.plan.run(&memory).map_err(|Fault(text)| {
             Error::new(Code::OperatorException, format!("{}: {text}", self.name))
+        })
+    }
+}
+
+/// One submit of a call that communicates.
+struct Communicating {
+    execution: Arc<Execution>,
+    turns: TaskTurns,
+    /// Which turn each group of the plan has.
+    places: SmallVec<[usize; 1]>,
+    /// The index of the turns' memory among what the task writes.
+    first: usize,
+}
+
+impl Kernel for Communicating {
+    fn failure_prefix(&self) -> Option<&str> {
+        self.execution.failure_prefix()
+    }
+
+    fn on_end(&self, result: &Result<()>) {
+        self.execution.on_end(result);
+    }
+
+    fn argument(&self, purpose: Use, index: usize) -> &str {
+        self.execution.argument(purpose, index)
+    }
+
+    fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
+        self.execution.each_access(reads, writes, report);
+    }
+
+    fn emit_run(&self, spine: &Spine, epoch: Epoch, _: &[Span], _: &[Span]) {
+        self.turns.emit(spine, epoch);
+    }
+
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
+        self.turns.run(task_memory, self.first, |groups| {
+            let ordered: SmallVec<[&dyn Group; 1]> =
+                self.places.iter().map(|place| groups[*place]).collect();
+            self.execution.run_in(task_memory, &ordered)
         })
     }
 }

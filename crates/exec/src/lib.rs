@@ -6,6 +6,7 @@
 mod accesses;
 mod by_name;
 mod execution;
+mod groups;
 mod host_input;
 mod outcome;
 mod refusal;
@@ -14,6 +15,7 @@ mod target;
 pub use accesses::{access, mode};
 pub use by_name::{NamedCall, NamedOutput, Shapes, check_buffer};
 pub use execution::{Execution, SizesCallback, Workers};
+pub use groups::{Groups, TaskTurns, Turns};
 pub use host_input::{HostInput, upload};
 pub use outcome::{DecidedSizes, Outcome};
 pub use refusal::{CallKind, refusal};

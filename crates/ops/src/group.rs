@@ -2,6 +2,7 @@
 
 use crate::error::Outcome;
 use cairn_tensor::DType;
+use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// How elements of several ranks become one.
@@ -66,9 +67,12 @@ pub trait Group {
     /// Every rank gets the root's buffer.
     fn broadcast(&self, root: usize, buffer: &[Cell<u8>]) -> Outcome;
 
-    /// Messages to and from any ranks, this one included, at most one to and one from each. What arrives has the length that is
-    /// expected.
+    /// Messages to and from any ranks, this one included, at most one to and one from each, in which all ranks take part. What
+    /// arrives has the length that is expected.
     fn exchange(&self, outgoing: &[Message<'_>], incoming: &[Message<'_>]) -> Outcome;
+
+    /// Messages in which only the ranks take part that they name: those of [`GroupUse::messages`], in any order of directions.
+    fn send_receive(&self, outgoing: &[Message<'_>], incoming: &[Message<'_>]) -> Outcome;
 
     /// Returns when all ranks have called it.
     fn barrier(&self) -> Outcome;
@@ -85,4 +89,17 @@ pub struct GroupUse {
     pub size: Option<usize>,
     /// Which rank the call takes this to be; `None` where it does not say.
     pub rank: Option<usize>,
+    /// Whether all ranks take part.
+    pub is_collective: bool,
+    /// The messages to and from single ranks, in their order.
+    pub messages: SmallVec<[MessageUse; 0]>,
+}
+
+/// A message to or from a single rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageUse {
+    /// The other rank.
+    pub rank: usize,
+    /// Whether it is received.
+    pub receives: bool,
 }

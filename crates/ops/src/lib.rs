@@ -23,7 +23,7 @@ pub use absent::absent;
 pub use argument::{Arg, Args, Tensor};
 pub use call::Call;
 pub use error::{Error, Fault, Outcome, Result};
-pub use group::{Group, GroupUse, Message, Reduction};
+pub use group::{Group, GroupUse, Message, MessageUse, Reduction};
 pub use infer::Infer;
 pub use marks::Marks;
 pub use plan::{AccessMode, Memory, Operand, Packing, Plan, Scratch, SizeCallback, Use};

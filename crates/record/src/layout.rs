@@ -60,6 +60,9 @@ pub const CONSUMED_OFFSET: usize = HEADER_BYTES - 56;
 /// How many bytes of texts the header of the file has room for.
 const MAX_TEXT: usize = 1800;
 
+/// How many bytes of the name of the machine.
+const MAX_MACHINE: usize = 100;
+
 /// What the header of the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
@@ -73,6 +76,8 @@ pub struct Header {
     pub command: String,
     /// What files of one `cairn record` have in common; empty without it.
     pub session: String,
+    /// The machine whose monotonic clock it has, as the kernel names it since it was started; empty where that is not known.
+    pub machine: String,
 }
 
 /// What the header of a segment says.
@@ -108,9 +113,10 @@ impl Header {
         out.extend_from_slice(&self.pid.to_le_bytes());
         out.extend_from_slice(&self.start_ns.to_le_bytes());
         out.extend_from_slice(&self.start_unix_ns.to_le_bytes());
-        for text in [&self.command, &self.session] {
-            let end = text.floor_char_boundary(MAX_TEXT);
-            crate::wire::put_text(&mut out, &text[..end]);
+        let texts =
+            [(&self.command, MAX_TEXT), (&self.session, MAX_TEXT), (&self.machine, MAX_MACHINE)];
+        for (text, limit) in texts {
+            crate::wire::put_text(&mut out, &text[..text.floor_char_boundary(limit)]);
         }
         out.resize(HEADER_BYTES, 0);
         out
@@ -137,6 +143,7 @@ impl Header {
             start_unix_ns: number(24, 8)?,
             command: text()?,
             session: text()?,
+            machine: text()?,
         })
     }
 }
@@ -188,6 +195,7 @@ mod tests {
             start_unix_ns: 1 << 60,
             command: "a ß b".into(),
             session: "s".into(),
+            machine: "m".into(),
         };
         let bytes = header.encode();
         assert_eq!(bytes.len(), HEADER_BYTES);
@@ -208,8 +216,13 @@ mod tests {
     #[test]
     fn texts_leave_the_end_of_the_header_alone() {
         let text = "x".repeat(4000);
-        let mut bytes =
-            Header { command: text.clone(), session: text, ..Header::default() }.encode();
+        let mut bytes = Header {
+            command: text.clone(),
+            session: text.clone(),
+            machine: text,
+            ..Header::default()
+        }
+        .encode();
         assert!(bytes[CUT_SHORT_OFFSET..].iter().all(|byte| *byte == 0));
         assert!(!is_cut_short(&bytes) && !is_cut_short(&bytes[..100]));
         bytes[CUT_SHORT_OFFSET] = 1;

@@ -12,9 +12,9 @@
 //!   48  command name
 //!  128  device 0: capacity  used  waiting  streams  active
 //!  192  device 1: ...
-//! 1152  claimed  limit id  max total: bytes claimed under a limit that is shared with other processes, the id of
-//!       the limit, and what all claims under it may reach together (memory/claims.rs)
-//! 4096  what the process says of streams, pools and allocators when somebody asks (details.rs)
+//! 1152  claimed  limit id  max total  communicators: bytes claimed under a limit that is shared with other processes, the id of
+//!       the limit, and what all claims under it may reach together (memory/claims.rs); communicators that it has joined
+//! 4096  what the process says of streams, pools, allocators and communicators when somebody asks (details.rs)
 //! ```
 //!
 //! The folder must be ours, private (0700) and no link; a file that outlived its process is recognised by
@@ -44,10 +44,10 @@ use rustix::{
 pub const MAX_DEVICES: usize = 16;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"CAIRNLIV");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 const PAGE: usize = 4096;
 /// The page, and what `details.rs` keeps after it.
-const FILE: usize = 4 * PAGE;
+const FILE: usize = 5 * PAGE;
 const NAME_AT: usize = 48;
 const NAME_LEN: usize = 64;
 const DEVICES_AT: usize = 128;
@@ -55,6 +55,7 @@ const DEVICE_LEN: usize = 64;
 const CLAIM_AT: usize = DEVICES_AT + MAX_DEVICES * DEVICE_LEN;
 const LIMIT_ID_AT: usize = CLAIM_AT + 8;
 const MAX_TOTAL_AT: usize = CLAIM_AT + 16;
+const COMMUNICATORS_AT: usize = CLAIM_AT + 24;
 
 /// One word per figure, in the order of the file.
 #[derive(Clone, Copy)]
@@ -151,6 +152,11 @@ impl LivePage {
         self.word(CLAIM_AT).store(bytes, SeqCst);
     }
 
+    /// How many communicators this process has joined and not left.
+    pub fn set_communicators(&self, count: u64) {
+        self.word(COMMUNICATORS_AT).store(count, Relaxed);
+    }
+
     /// Deletes the file; nobody sees later stores. Safe to call more than once.
     pub fn remove(&self) {
         if getpid().as_raw_pid() == self.pid {
@@ -187,6 +193,8 @@ pub struct Snapshot {
     pub devices: Vec<DeviceFigures>,
     /// What it claims of the limit that it shares with others.
     pub claim: Claim,
+    /// How many communicators it has; [`details`] tells which.
+    pub communicators: u64,
 }
 
 /// What one process claims of a limit.
@@ -299,6 +307,7 @@ fn parse_page(page: &[u8; PAGE], pid: i32) -> Page {
             bytes: word(CLAIM_AT),
             max_total: word(MAX_TOTAL_AT),
         },
+        communicators: word(COMMUNICATORS_AT),
     })
 }
 
@@ -436,10 +445,11 @@ mod tests {
         page.set_waiting(1, 4096);
         page.set_streams(1, 3);
         page.set_active(1, true);
+        page.set_communicators(4);
         page.set_used(MAX_DEVICES, 1);
         let all = read_folder(&folder).unwrap();
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].pid, std::process::id() as i32);
+        assert_eq!((all[0].pid, all[0].communicators), (std::process::id() as i32, 4));
         assert_eq!(all[0].name, fs::read_to_string("/proc/self/comm").unwrap().trim_end());
         let expected = DeviceFigures {
             capacity: 8 << 30,

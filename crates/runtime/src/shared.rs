@@ -11,6 +11,7 @@ use crate::record::trace::TaskTrace;
 use crate::record::{Event, Kind, Spine};
 use crate::sync::{self, Arc};
 use crate::worker::{BlockingThreads, BlockingWork, Scheduler};
+use std::any::Any;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,7 @@ pub struct Shared {
     pub memory: Arc<Memory>,
     /// What `npu-smi` shows of this process.
     live: Option<Arc<LiveFigures>>,
+    attachment: OnceLock<std::sync::Arc<dyn Any + Send + Sync>>,
     exiting: OnceLock<Instant>,
 }
 
@@ -52,7 +54,8 @@ impl Shared {
         if log::log_enabled!(log::Level::Debug) {
             spine.subscribe(Arc::new(DebugLog), &DebugLog::KINDS)?;
         }
-        let live = sync::REAL_TIME.then(|| LiveFigures::create(&config)).flatten().map(Arc::new);
+        let live = sync::REAL_TIME.then(|| LiveFigures::create(&config, progress.clone()));
+        let live = live.flatten().map(Arc::new);
         if let Some(live) = &live {
             spine.subscribe(live.clone(), &LiveFigures::KINDS)?;
         }
@@ -69,8 +72,24 @@ impl Shared {
             exchange_threads: BlockingThreads::new(BlockingWork::Exchanges),
             memory,
             live,
+            attachment: OnceLock::new(),
             exiting: OnceLock::new(),
         }))
+    }
+
+    /// Keeps what a crate above has once in a process, such as its communicators; the first one stays.
+    pub fn attach<T: Any + Send + Sync>(&self, value: std::sync::Arc<T>) {
+        let _ = self.attachment.set(value);
+    }
+
+    /// What was attached, if it is of this type.
+    pub fn attachment<T: Any + Send + Sync>(&self) -> Option<std::sync::Arc<T>> {
+        self.attachment.get()?.clone().downcast().ok()
+    }
+
+    /// What `npu-smi` shows of this process; `None` where nothing can be shown.
+    pub(crate) fn live(&self) -> Option<&LiveFigures> {
+        self.live.as_deref()
     }
 
     /// Starts the thread that answers `cairn top`.

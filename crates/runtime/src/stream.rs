@@ -131,6 +131,11 @@ impl Stream {
         Ok(stream)
     }
 
+    /// What was attached to the process of the stream: [`Shared::attach`].
+    pub fn attachment<T: std::any::Any + Send + Sync>(&self) -> Option<std::sync::Arc<T>> {
+        self.shared.attachment()
+    }
+
     /// Identifies the stream in this process; never 0, which thread-locals use for none.
     pub fn key(&self) -> u64 {
         u64::from(self.index) + 1

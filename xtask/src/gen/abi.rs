@@ -11,7 +11,7 @@ use syn::{ForeignItem, ForeignItemFn, Ident, Item};
 
 use super::libclang;
 
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 12] = [
     "acl/acl.h",
     "acl/acl_op_compiler.h",
     "acl/acl_rt_memory_soma.h",
@@ -19,6 +19,10 @@ const HEADERS: [&str; 8] = [
     "aclnn/aclnn_base.h",
     "cairn/probe.h",
     "cairn/reason.h",
+    "hccl/hccl.h",
+    "hccl/hccl_sym_win.h",
+    "hccl/hcom.h",
+    "hcomm_res.h",
     "mstx/ms_tools_ext.h",
 ];
 
@@ -51,7 +55,7 @@ impl Headers {
     /// Reads `root/include` with bindgen. It reads them as C++, where the codes are typed.
     pub fn read(root: &Path) -> Result<Self> {
         let text = HEADERS.map(|name| format!("#include \"{name}\"\n")).concat();
-        Headers::parse(&root.join("include"), &text, ".*/include/(acl|aclnn|cairn|mstx)/.*")
+        Headers::parse(&root.join("include"), &text, ".*/include/((acl|aclnn|cairn|hccl|mstx)/.*|hcomm_res.h)")
     }
 
     /// Reads the interface between the engine and its C++ classes.

@@ -1,7 +1,7 @@
 //! `leak`: what the program never gave back, by the call that made it.
 
 use super::{Rule, Tool};
-use crate::finding::{Finding, Findings, Place, Severity};
+use crate::finding::{Fact, Finding, Findings, Place, Severity};
 use crate::moment::Moment;
 use crate::state::State;
 use cairn_record::Site;
@@ -12,21 +12,38 @@ use std::collections::BTreeMap;
 pub const RULE: Rule = Rule {
     id: "leak",
     tool: Tool::Leak,
-    check: |state, moment, findings| check(state, moment, findings, false),
+    check: |state, moment, findings| check(state, moment, findings, Tool::Leak),
 };
 
 /// The same for what the contract names.
 pub const CONTRACT_RULE: Rule = Rule {
     id: "leak",
     tool: Tool::Contract,
-    check: |state, moment, findings| check(state, moment, findings, true),
+    check: |state, moment, findings| check(state, moment, findings, Tool::Contract),
+};
+
+/// The same for communicators: other processes are part of them.
+pub const COMMUNICATOR_RULE: Rule = Rule {
+    id: "leak",
+    tool: Tool::Ranks,
+    check: |state, moment, findings| check(state, moment, findings, Tool::Ranks),
 };
 
 const DESCRIPTOR: &str = "allocator descriptor";
 const USERS_BLOCK: &str = "a block of a user's allocator";
+const COMMUNICATOR: &str = "communicator";
 
 /// What is left of an allocator that was never unregistered.
 const REGISTRATION: &str = "registration of an allocator";
+
+/// The tool that reports it.
+fn tool_of(what: &str) -> Tool {
+    match what {
+        DESCRIPTOR | USERS_BLOCK => Tool::Contract,
+        COMMUNICATOR => Tool::Ranks,
+        _ => Tool::Leak,
+    }
+}
 
 /// Things of one kind that one call made.
 #[derive(Default)]
@@ -35,9 +52,11 @@ struct Group {
     bytes: u64,
     time_ns: u64,
     thread: u64,
+    /// What the program calls them; empty for what has no names.
+    names: Vec<String>,
 }
 
-fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, of_contract: bool) {
+fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, tool: Tool) {
     if !matches!(moment, Moment::End) {
         return;
     }
@@ -69,9 +88,9 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, of_contrac
         }
     }
     for object in state.objects.values() {
-        // Streams and contexts have entries of their own, which leave out those of the engine.
-        if &*object.kind != "stream" && &*object.kind != "context" && !object.site.entry.is_empty()
-        {
+        // These have entries of their own, which leave out those of the engine.
+        let has_entry = ["stream", "context", COMMUNICATOR].contains(&&*object.kind);
+        if !has_entry && !object.site.entry.is_empty() {
             add(&object.kind, &object.site, 0, object.time_ns);
         }
     }
@@ -91,11 +110,16 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, of_contrac
     for graph in state.graphs.values().filter(|graph| graph.unloaded.is_none()) {
         add("a loaded graph", &graph.site, 0, 0);
     }
-    let is_of_contract = |what: &str| [DESCRIPTOR, USERS_BLOCK].contains(&what);
-    for ((what, entry, stack), group) in groups {
-        if is_of_contract(&what) != of_contract {
-            continue;
-        }
+    for (_, site, time_ns) in state.communicators.values() {
+        add(COMMUNICATOR, site, 0, *time_ns);
+    }
+    for (name, site, _) in state.communicators.values() {
+        let key = (COMMUNICATOR.to_owned(), site.entry.to_string(), site.stack);
+        groups.entry(key).or_default().names.push(name.clone());
+    }
+    for ((what, entry, stack), group) in
+        groups.into_iter().filter(|(key, _)| tool_of(&key.0) == tool)
+    {
         let thread = group.thread;
         let bytes =
             if group.bytes > 0 { format!(", {} bytes", group.bytes) } else { String::new() };
@@ -116,11 +140,26 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, of_contrac
                     Site { entry: entry.clone().into(), thread, stack },
                     format!("thread {thread}: made in {entry}"),
                 )],
-                facts: Vec::new(),
-                help: "free or destroy it before the program ends".into(),
+                facts: names(&group.names),
+                help: help(&what).into(),
                 count: 1,
                 time_ns: group.time_ns,
             },
         );
+    }
+}
+
+/// What the program calls them, in a line.
+fn names(names: &[String]) -> Vec<Fact> {
+    let fact = format!("it is called {}", names.join(", "));
+    names.first().map(|_| fact.into()).into_iter().collect()
+}
+
+fn help(what: &str) -> &'static str {
+    match what {
+        COMMUNICATOR => {
+            "call HcclCommDestroy on every rank before the program ends (torch: destroy_process_group)"
+        }
+        _ => "free or destroy it before the program ends",
     }
 }

@@ -1,11 +1,13 @@
 //! The rules, a file each. A rule is a function from (state, moment) to findings.
 
 mod block_overrun;
+mod different_collectives;
 mod freed_on_another_stream;
 mod freed_while_pending;
 mod host_touch;
 mod late_registration;
 mod leak;
+mod missing_collective;
 mod model_on_two_streams;
 mod order;
 mod output_lifetime;
@@ -13,12 +15,14 @@ mod overlapping_blocks;
 mod pool_on_two_streams;
 mod reused_before_use;
 mod uninitialised;
+mod unpaired_message;
 mod use_after_free;
 mod wrong_block;
 mod wrong_free;
 
 use crate::finding::{Fact, Findings, Place};
 use crate::moment::{Moment, Touch};
+use crate::ranks::RankMoment;
 use crate::state::State;
 use cairn_record::Mode;
 
@@ -35,14 +39,17 @@ pub enum Tool {
     Leak,
     /// Reads of bytes that nobody wrote.
     Init,
+    /// Ranks of a communicator that do not agree, and communicators that are never destroyed.
+    Ranks,
 }
 
 impl Tool {
     /// Every tool.
-    pub const ALL: [Tool; 5] = [Tool::Contract, Tool::Order, Tool::Memory, Tool::Leak, Tool::Init];
+    pub const ALL: [Tool; 6] =
+        [Tool::Contract, Tool::Order, Tool::Memory, Tool::Leak, Tool::Init, Tool::Ranks];
 
     /// Those that are on unless the user says otherwise.
-    pub const DEFAULT: [Tool; 3] = [Tool::Contract, Tool::Order, Tool::Memory];
+    pub const DEFAULT: [Tool; 4] = [Tool::Contract, Tool::Order, Tool::Memory, Tool::Ranks];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -52,6 +59,7 @@ impl Tool {
             Tool::Memory => "memory",
             Tool::Leak => "leak",
             Tool::Init => "init",
+            Tool::Ranks => "ranks",
         }
     }
 }
@@ -66,8 +74,25 @@ pub struct Rule {
     pub check: fn(&State, &Moment<'_>, &mut Findings),
 }
 
-/// Every rule.
-pub const ALL: [Rule; 18] = [
+/// A rule of the tool `ranks` that looks at several ranks of a communicator at a time.
+pub struct RankRule {
+    /// Its id, as that of a [`Rule`].
+    pub id: &'static str,
+    /// Looks at a moment.
+    pub check: fn(&RankMoment<'_>, &mut Findings),
+}
+
+/// Every rule across ranks.
+pub const ACROSS_RANKS: [RankRule; 3] =
+    [different_collectives::RULE, missing_collective::RULE, unpaired_message::RULE];
+
+/// The ids of all rules, those across ranks last.
+pub fn ids() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|rule| rule.id).chain(ACROSS_RANKS.iter().map(|rule| rule.id))
+}
+
+/// Every rule on one process.
+pub const ALL: [Rule; 19] = [
     order::RULE,
     pool_on_two_streams::RULE,
     model_on_two_streams::RULE,
@@ -85,6 +110,7 @@ pub const ALL: [Rule; 18] = [
     host_touch::RULE,
     leak::CONTRACT_RULE,
     leak::RULE,
+    leak::COMMUNICATOR_RULE,
     uninitialised::RULE,
 ];
 

@@ -16,8 +16,11 @@ use cairn_record::{
 };
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::process::{CheckedProcess, ProcessCheck, Rules};
-use crate::recorded_run::{RecordedRun, Session};
+use super::{
+    across::{self, RankCheck},
+    process::{CheckedProcess, ProcessCheck, Rules},
+};
+use crate::recorded_run::{Running, Session};
 
 /// How many bytes of a record may wait to be read before the program waits.
 pub const BACKLOG: &str = "64mib";
@@ -30,14 +33,18 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The processes of a program that runs.
 pub struct LiveCheck<'a> {
-    session: &'a Session,
+    /// With the rank that the processes of each are.
+    sessions: &'a [(Option<u32>, Session)],
     rules: &'a Rules,
     known: BTreeSet<PathBuf>,
     processes: Vec<LiveProcess<'a>>,
+    across: RankCheck<'a>,
     printer: Printer,
 }
 
 struct LiveProcess<'a> {
+    /// Its number in the check across ranks.
+    number: usize,
     follower: Follower,
     check: ProcessCheck<'a>,
     /// Segments that were read to their end.
@@ -45,18 +52,19 @@ struct LiveProcess<'a> {
 }
 
 impl<'a> LiveCheck<'a> {
-    pub fn new(session: &'a Session, rules: &'a Rules) -> LiveCheck<'a> {
+    pub fn new(sessions: &'a [(Option<u32>, Session)], rules: &'a Rules) -> LiveCheck<'a> {
         LiveCheck {
-            session,
+            sessions,
             rules,
             known: BTreeSet::new(),
             processes: Vec::new(),
+            across: RankCheck::new(rules),
             printer: Printer::default(),
         }
     }
 
     /// Follows the program to its end, and prints what is found on the way.
-    pub fn run(mut self, program: &mut RecordedRun) -> Result<Vec<CheckedProcess>> {
+    pub fn run(mut self, program: &mut impl Running) -> Result<Vec<CheckedProcess>> {
         loop {
             let has_ended = program.wait(Some(Duration::ZERO))?;
             self.find_records();
@@ -72,12 +80,15 @@ impl<'a> LiveCheck<'a> {
 
     /// Opens the records of processes that have begun.
     fn find_records(&mut self) {
-        for (path, _) in self.session.files() {
-            if !self.known.contains(&path)
-                && let Ok(process) = LiveProcess::open(&path, self.rules)
-            {
-                self.known.insert(path);
-                self.processes.push(process);
+        for (rank, session) in self.sessions {
+            for (path, _) in session.files() {
+                if !self.known.contains(&path)
+                    && let Ok(process) =
+                        LiveProcess::open(&path, *rank, self.rules, &mut self.across)
+                {
+                    self.known.insert(path);
+                    self.processes.push(process);
+                }
             }
         }
     }
@@ -90,19 +101,34 @@ impl<'a> LiveCheck<'a> {
                 true => process.follower.finish()?,
                 false => process.follower.poll(now_ns())?,
             }
-            is_behind |= process.read_some();
+            is_behind |= process.read_some(&mut self.across);
             let text = process.check.new_findings();
             self.printer.print(process.check.title(), &text);
         }
+        let stacks: Vec<_> = self.processes.iter().map(|it| it.check.stacks()).collect();
+        self.printer.print(across::TITLE, &self.across.new_findings(&stacks));
         Ok(is_behind)
     }
 
     fn finish(mut self) -> Result<Vec<CheckedProcess>> {
-        let mut checked = Vec::new();
-        for LiveProcess { mut follower, check, .. } in self.processes {
+        for LiveProcess { number, follower, check, .. } in &mut self.processes {
             follower.finish()?;
+            check.end();
+            if !follower.damage().is_empty() || follower.is_cut_short() {
+                self.across.set_incomplete(*number);
+            }
+        }
+        let (checks, followers): (Vec<_>, Vec<_>) =
+            self.processes.into_iter().map(|it| (it.check, it.follower)).unzip();
+        let across = self.across.finish(&checks);
+        let mut checked = Vec::new();
+        for (check, follower) in checks.into_iter().zip(followers) {
             let (process, text) = check.finish(follower.damage(), follower.is_cut_short());
             self.printer.print(&process.title, &text);
+            checked.push(process);
+        }
+        if let Some((process, text)) = across {
+            self.printer.print(across::TITLE, &text);
             checked.push(process);
         }
         Ok(checked)
@@ -110,20 +136,29 @@ impl<'a> LiveCheck<'a> {
 }
 
 impl<'a> LiveProcess<'a> {
-    fn open(path: &Path, rules: &'a Rules) -> Result<LiveProcess<'a>> {
+    fn open(
+        path: &Path,
+        rank: Option<u32>,
+        rules: &'a Rules,
+        across: &mut RankCheck<'a>,
+    ) -> Result<LiveProcess<'a>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let follower = Follower::new(file)?;
         let this_process = std::process::id().to_le_bytes();
         follower.source().write_all_at(&this_process, READER_OFFSET as u64)?;
-        let check = ProcessCheck::new(follower.header(), rules);
-        Ok(LiveProcess { follower, check, consumed: 0 })
+        let check = ProcessCheck::new(follower.header(), rules, rank);
+        let number = across.add_process(follower.header(), rank);
+        Ok(LiveProcess { number, follower, check, consumed: 0 })
     }
 
     /// Reads some of what is complete; true if there is more.
-    fn read_some(&mut self) -> bool {
+    fn read_some(&mut self, across: &mut RankCheck<'_>) -> bool {
         for _ in 0..ENTRIES {
             match self.follower.next_entry() {
-                Some(entry) => self.check.entry(&entry),
+                Some(entry) => {
+                    self.check.entry(&entry);
+                    across.entry(self.number, &entry);
+                }
                 None => {
                     self.give_back();
                     return false;
@@ -152,14 +187,14 @@ impl<'a> LiveProcess<'a> {
 
 /// Prints findings of several processes as they come.
 #[derive(Default)]
-struct Printer {
+pub struct Printer {
     /// The process whose findings were printed last; empty before the first.
     last: String,
 }
 
 impl Printer {
     /// The report goes to stderr: stdout is the program's. From the second process on, it is said whose findings they are.
-    fn print(&mut self, title: &str, text: &str) {
+    pub fn print(&mut self, title: &str, text: &str) {
         if text.is_empty() {
             return;
         }

@@ -60,9 +60,11 @@ pub struct CheckedProcess {
 }
 
 impl<'a> ProcessCheck<'a> {
-    pub fn new(header: &Header, rules: &'a Rules) -> ProcessCheck<'a> {
+    /// A process that has written nothing yet; its rank, if `cairn` started it as one.
+    pub fn new(header: &Header, rules: &'a Rules, rank: Option<u32>) -> ProcessCheck<'a> {
+        let rank = rank.map_or(String::new(), |rank| format!("rank {rank}, "));
         ProcessCheck {
-            title: format!("process {}: {}", header.pid, header.command),
+            title: format!("{rank}process {}: {}", header.pid, header.command),
             rules,
             checker: Checker::new(&rules.tools),
             stacks: RecordedStacks::default(),
@@ -74,6 +76,11 @@ impl<'a> ProcessCheck<'a> {
 
     pub fn title(&self) -> &str {
         &self.title
+    }
+
+    /// Its stacks, as far as they are known.
+    pub fn stacks(&self) -> &RecordedStacks {
+        &self.stacks
     }
 
     /// The next entry.
@@ -109,6 +116,11 @@ impl<'a> ProcessCheck<'a> {
         !is_doubtful && !self.rules.suppressions.matches(finding)
     }
 
+    /// No more entries come: what is known of its stacks is all.
+    pub fn end(&mut self) {
+        self.stacks.is_complete = true;
+    }
+
     /// The process has ended, or the record has. The text is what was not in [`ProcessCheck::new_findings`].
     pub fn finish(mut self, damage: &[Damage], is_cut_short: bool) -> (CheckedProcess, String) {
         let mut warnings: Vec<String> = (damage.iter())
@@ -133,7 +145,7 @@ impl<'a> ProcessCheck<'a> {
         }
         let is_incomplete = is_cut_short || self.is_damaged;
         self.checker.finish(self.has_ended && !is_incomplete);
-        self.stacks.is_complete = true;
+        self.end();
         let text = self.new_findings();
         let mut suppressed = 0;
         let mut findings = std::mem::take(self.checker.findings_mut());
@@ -154,12 +166,17 @@ pub struct RecordedStacks {
     frames: HashMap<u32, Vec<Frame>>,
     symbols: RefCell<Symbols>,
     /// No more of them come.
-    is_complete: bool,
+    pub is_complete: bool,
 }
 
 impl RecordedStacks {
-    fn insert(&mut self, number: u32, frames: &[Frame]) {
+    pub fn insert(&mut self, number: u32, frames: &[Frame]) {
         self.frames.insert(number, frames.to_vec());
+    }
+
+    /// The frames of a stack, if it is known.
+    pub fn get(&self, number: u32) -> Option<&[Frame]> {
+        self.frames.get(&number).map(Vec::as_slice)
     }
 
     fn has_all(&self, finding: &Finding) -> bool {

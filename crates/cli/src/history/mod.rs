@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, path::Path};
 use anyhow::Result;
 use cairn_record::{
     Entry, Epoch, Name, Reader,
-    entry::{Callback, Change, Frame, Happening, Owner, SyncObject},
+    entry::{Callback, Change, Collective, Communicator, Frame, Happening, Owner, SyncObject},
     layout::Header,
     reader::{Damage, Source},
 };
@@ -101,6 +101,10 @@ pub struct History {
     /// Nodes of each plan of a static graph.
     pub plans: BTreeMap<u64, Vec<String>>,
     pub stacks: BTreeMap<u32, Vec<Frame>>,
+    /// Ends of communicators that this process had, by their ids.
+    pub communicators: BTreeMap<u64, Communicator>,
+    /// Operators of communicators, in the order of their calls.
+    pub collectives: Vec<Collective>,
     pub damage: Vec<Damage>,
 }
 
@@ -199,9 +203,20 @@ impl History {
             Happening::Stack { number, frames } => {
                 self.stacks.insert(*number, frames.to_vec());
             }
+            Happening::Communicator(communicator, Change::Created) => {
+                self.communicators.insert(communicator.id, (**communicator).clone());
+            }
+            Happening::Collective(collective) => self.collectives.push((**collective).clone()),
             Happening::Exit => self.ended_in_order = true,
             _ => {}
         }
+    }
+
+    /// The rank of the process: that in its largest communicator.
+    pub fn rank(&self) -> Option<u32> {
+        let communicators = self.communicators.values();
+        let largest = communicators.max_by_key(|it| (it.size, std::cmp::Reverse(it.id)))?;
+        Some(largest.rank)
     }
 
     /// The graph and the operator of an owner, as far as they are known; empty for the program itself.

@@ -1,8 +1,13 @@
 //! The machine as `npu-smi` shows it: the settings, and the live figures of the running processes.
 
+use std::time::Duration;
+
 use cairn_runtime::{
     config::Config,
-    live::{self, Snapshot},
+    live::{
+        self, Snapshot,
+        details::{self, CommunicatorFigures},
+    },
 };
 
 /// The devices and who uses them, at one moment.
@@ -10,7 +15,12 @@ use cairn_runtime::{
 pub struct Machine {
     pub soc: Soc,
     pub devices: Vec<Device>,
+    /// Ends of communicators, by process.
+    pub communicators: Vec<(i32, CommunicatorFigures)>,
 }
+
+/// How long a process may take to tell its communicators.
+const ANSWER: Duration = Duration::from_millis(500);
 
 /// One device; its id is its index in the list.
 #[derive(Debug, Default)]
@@ -34,7 +44,9 @@ impl Machine {
     /// Reads settings and processes. An unusable setting is an error that names it.
     pub fn read() -> Result<Machine, String> {
         let config = Config::from_env().map_err(|error| error.to_string())?;
-        Ok(Machine::new(&config.soc, config.devices, config.device_memory, &live::read_all()))
+        let processes = live::read_all();
+        let machine = Machine::new(&config.soc, config.devices, config.device_memory, &processes);
+        Ok(Machine { communicators: communicators(&processes), ..machine })
     }
 
     /// A process may have been started with more devices or other memory than our own settings say:
@@ -61,8 +73,15 @@ impl Machine {
                 });
             }
         }
-        Machine { soc: Soc::new(soc), devices: all }
+        Machine { soc: Soc::new(soc), devices: all, communicators: Vec::new() }
     }
+}
+
+/// Asks the processes that have communicators for them.
+fn communicators(processes: &[Snapshot]) -> Vec<(i32, CommunicatorFigures)> {
+    let processes = processes.iter().filter(|process| process.communicators > 0);
+    let details = processes.filter_map(|it| Some((it.pid, details::details_of(it.pid, ANSWER)?)));
+    details.flat_map(|(pid, it)| it.communicators.into_iter().map(move |it| (pid, it))).collect()
 }
 
 impl Device {
@@ -126,8 +145,9 @@ impl Machine {
             streams: 3,
             active: true,
         };
+        let claim = live::Claim::default();
         let process =
-            Snapshot { pid: 4711, name: "python".into(), devices, claim: live::Claim::default() };
+            Snapshot { pid: 4711, name: "python".into(), devices, claim, communicators: 0 };
         Machine::new("Ascend910B1", 2, 32 << 30, &[process])
     }
 }
@@ -145,6 +165,7 @@ mod tests {
             name: "p".into(),
             devices,
             claim: live::Claim::default(),
+            communicators: 0,
         };
         let processes = [
             process(1, vec![figures(4 << 30)]),

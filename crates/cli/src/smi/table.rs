@@ -1,5 +1,9 @@
 //! `npu-smi info`: the boxed table.
 
+use cairn_runtime::live::details::CommunicatorFigures;
+
+use crate::text::visible;
+
 use super::{
     VERSION,
     machine::{Device, Machine, bus, mib},
@@ -51,6 +55,9 @@ pub fn render(machine: &Machine) -> String {
         }
         out.rule('=', &WIDTHS);
     }
+    if !machine.communicators.is_empty() {
+        out.communicators(&machine.communicators);
+    }
     out.text
 }
 
@@ -72,6 +79,31 @@ impl Lines {
             self.text.push_str(&format!("| {cell:<0$}", width - 1));
         }
         self.text.push_str("|\n");
+    }
+
+    /// A row for each rank of a communicator. The real tool has no such table: it comes last, and only where there are any.
+    fn communicators(&mut self, all: &[(i32, CommunicatorFigures)]) {
+        let name_row = |name: &str, operators: &str, state: &str| {
+            let name: String = name.chars().take(29).collect();
+            format!("{name:<30}{operators:<12}{state}")
+        };
+        self.rule('-', &WIDTHS);
+        let heading = name_row("Communicator", "Operators", "State");
+        self.row(&WIDTHS, &["NPU     Rank / Size", "Process id", &heading]);
+        self.rule('=', &WIDTHS);
+        let mut all: Vec<_> = all.iter().collect();
+        all.sort_by_key(|(pid, figures)| (figures.device, &figures.name, *pid));
+        for (pid, figures) in all {
+            let state = match figures.submitted.saturating_sub(figures.finished) {
+                0 => "idle".into(),
+                queued => format!("{queued} queued"),
+            };
+            let place = format!("{:<8}{:<5}/ {}", figures.device, figures.rank, figures.size);
+            let name = visible(&figures.name).replace(['\n', '\t'], " ");
+            let row = name_row(&name, &figures.finished.to_string(), &state);
+            self.row(&WIDTHS, &[place, pid.to_string(), row]);
+        }
+        self.rule('=', &WIDTHS);
     }
 
     /// The two rows of a device. There is no power and no temperature to tell: `NA`, as the tool has
@@ -125,6 +157,35 @@ mod tests {
 ";
         let drawn = render(&Machine::example());
         assert_eq!(drawn, expected, "\n{drawn}");
+    }
+
+    #[test]
+    fn communicators_come_last() {
+        let figures = |name: &str, rank, finished| CommunicatorFigures {
+            name: name.into(),
+            rank,
+            size: 2,
+            device: rank,
+            submitted: 12,
+            finished,
+        };
+        let mut machine = Machine::example();
+        machine.communicators = vec![
+            (4712, figures("group_name_0", 1, 10)),
+            (4711, figures("group_name_0", 0, 12)),
+            (4711, figures("127.0.0.1%lo_60000_0_1763471234567\n", 0, 12)),
+        ];
+        let expected = "\
++---------------------------+---------------+----------------------------------------------------+
+| NPU     Rank / Size       | Process id    | Communicator                  Operators   State    |
++===========================+===============+====================================================+
+| 0       0    / 2          | 4711          | 127.0.0.1%lo_60000_0_17634712 12          idle     |
+| 0       0    / 2          | 4711          | group_name_0                  12          idle     |
+| 1       1    / 2          | 4712          | group_name_0                  10          2 queued |
++===========================+===============+====================================================+
+";
+        let drawn = render(&machine);
+        assert!(drawn.ends_with(expected), "\n{drawn}");
     }
 
     #[test]

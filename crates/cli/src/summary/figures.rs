@@ -12,7 +12,10 @@ use cairn_record::{
     reader::{Damage, Source},
 };
 
-use super::counts::Counts;
+use super::{
+    communicators::{CommunicatorFigures, Communicators},
+    counts::Counts,
+};
 use crate::{
     blocks::{Block, Blocks, Class, device_of},
     symbols::Symbols,
@@ -84,6 +87,7 @@ pub struct Summary {
     pub counts: Counts,
     pub places: Vec<Place>,
     pub pools: BTreeMap<Pool, Reserve>,
+    pub communicators: Vec<CommunicatorFigures>,
     pub damage: Vec<Damage>,
     /// The record could not grow.
     pub is_cut_short: bool,
@@ -98,6 +102,7 @@ struct FirstReading {
     user_segments: BTreeMap<usize, Pool>,
     blocks: Blocks,
     counts: Counts,
+    communicators: Communicators,
     names: Names,
 }
 
@@ -120,7 +125,7 @@ pub fn summarize<S: Source>(open: impl Fn() -> Result<Reader<S>>) -> Result<Summ
         last_ns = last_ns.max(entry.time_ns);
         first.add(&entry, header.start_ns);
     }
-    let FirstReading { mut places, pools, blocks, counts, names, .. } = first;
+    let FirstReading { mut places, pools, blocks, counts, communicators, names, .. } = first;
     for place in places.values_mut() {
         place.at_end = breakdown(&blocks, place.device, &names);
         place.live_at_end = place.live;
@@ -139,6 +144,7 @@ pub fn summarize<S: Source>(open: impl Fn() -> Result<Reader<S>>) -> Result<Summ
         counts,
         places: places.into_values().collect(),
         pools,
+        communicators: communicators.into_figures(),
         damage: reader.damage().to_vec(),
         is_cut_short: reader.is_cut_short(),
     })
@@ -147,6 +153,7 @@ pub fn summarize<S: Source>(open: impl Fn() -> Result<Reader<S>>) -> Result<Summ
 impl FirstReading {
     fn add(&mut self, entry: &Entry<'_>, start_ns: u64) {
         self.counts.add(entry);
+        self.communicators.add(entry);
         match &entry.happening {
             Happening::Usage { device, used, quarantined, capacity } => {
                 let place = self.place(Some(*device));

@@ -2,14 +2,20 @@
 
 use serde_json::{Value, json};
 
+use cairn_record::entry::Communicator;
+
 use super::{
+    communicators::CommunicatorFigures,
     counts::Times,
     figures::{Breakdown, Place, Pool, Reserve, Shares, Summary, site_name},
 };
 
-/// The summary as text.
-pub fn render(summary: &Summary) -> String {
-    format!("{:#}\n", value(summary))
+/// Summaries as text: one object, or a list of several.
+pub fn render(summaries: &[Summary]) -> String {
+    match summaries {
+        [one] => format!("{:#}\n", value(one)),
+        several => format!("{:#}\n", Value::from_iter(several.iter().map(value))),
+    }
 }
 
 /// The summary as one object.
@@ -43,10 +49,26 @@ pub fn value(summary: &Summary) -> Value {
         "traffic": traffic.collect::<Vec<_>>(),
         "tasks": tasks.collect::<Vec<_>>(),
         "unfinished_tasks": counts.unfinished(),
+        "communicators": summary.communicators.iter().map(communicator).collect::<Vec<_>>(),
         "callbacks": callbacks.collect::<Vec<_>>(),
         "waits": waits.collect::<Vec<_>>(),
         "counts": counts.happenings,
         "damage": damage.collect::<Vec<_>>(),
+    })
+}
+
+fn communicator(figures: &CommunicatorFigures) -> Value {
+    let Communicator { name, identity, rank, size, device, .. } = &figures.communicator;
+    json!({
+        "name": name,
+        "identity": format!("{identity:#x}"),
+        "rank": rank,
+        "size": size,
+        "device": device,
+        "operators": figures.operators,
+        "bytes": figures.bytes,
+        "inside_ns": figures.inside_ns,
+        "waited_ns": figures.waited_ns,
     })
 }
 

@@ -14,7 +14,7 @@ fn a_record_as_text() {
 
 #[test]
 fn a_record_as_json() {
-    let text = json::render(&summarize(&example().bytes()));
+    let text = json::render(&[summarize(&example().bytes())]);
     assert_eq!(text, include_str!("golden.json"), "\n{text}");
 }
 
@@ -46,4 +46,43 @@ fn an_address_that_is_allocated_again_is_counted_once() {
 fn an_empty_record_has_a_summary() {
     let summary = summarize(&Builder::default().bytes());
     assert!(text::render(&summary).starts_with("./prog --fast (process 42): 0 entries in 0 ns"));
+}
+
+/// A rank of two with one allreduce, which takes 1 us, after `later` tasks of 3 us each.
+fn rank(rank: u32, later: u64) -> figures::Summary {
+    let mut record = Builder::default();
+    record.join(1, 77, rank, 2);
+    for _ in 0..later {
+        record.task(9, "aclnnAdd", Outcome::Done);
+    }
+    record.collective(1, 1, "HcclAllReduce", 1, |_| {});
+    record.submit(1, "HcclAllReduce").add("", Happening::Start { stream: 1, seq: 1 });
+    let began_ns = 5_000_000 + 1000 * (later * 3 + 4);
+    for _ in 0..(4 - 3 * later) {
+        record.add("", Happening::Exit);
+    }
+    record.add("", Happening::End { stream: 1, seq: 1, began_ns, outcome: Outcome::Done });
+    summarize(&record.bytes())
+}
+
+#[test]
+fn ranks_that_wait_for_each_other() {
+    let mut both = [rank(0, 0), rank(1, 1)];
+    find_waits(&mut both);
+    let figures = |at: usize| {
+        let it: &communicators::CommunicatorFigures = &both[at].communicators[0];
+        (it.operators, it.inside_ns, it.waited_ns)
+    };
+    assert_eq!((figures(0), figures(1)), ((1, 5000, Some(3000)), (1, 2000, Some(0))));
+    let text = text::render(&both[0]);
+    let expected = "
+Communicators
+  name     rank  operators  bytes  time inside  waiting for ranks
+  world  0 of 2          1    0 B      5.00 us             60.0 %
+";
+    assert!(text.contains(expected), "{text}");
+    let mut alone = [rank(0, 0)];
+    find_waits(&mut alone);
+    assert_eq!(alone[0].communicators[0].waited_ns, None);
+    assert!(json::render(&both).starts_with('['));
 }

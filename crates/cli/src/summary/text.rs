@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     gaps,
-    text::{format_bytes, format_ns, format_table},
+    text::{format_bytes, format_ns, format_table, visible},
 };
+use cairn_record::entry::Communicator;
 
 /// How many rows of a list are shown.
 const ROWS: usize = 10;
@@ -38,6 +39,7 @@ pub fn render(summary: &Summary) -> String {
     put_pools(&mut out, summary);
     put_traffic(&mut out, summary);
     put_tasks(&mut out, summary);
+    put_communicators(&mut out, summary);
     put_waits(&mut out, summary);
     put_callbacks(&mut out, summary);
     let rows =
@@ -161,6 +163,24 @@ fn put_tasks(out: &mut String, summary: &Summary) {
         0 => {}
         count => _ = writeln!(out, "  {count} of them have no end in the record"),
     }
+}
+
+fn put_communicators(out: &mut String, summary: &Summary) {
+    let rows = summary.communicators.iter().map(|figures| {
+        let Communicator { name, rank, size, .. } = &figures.communicator;
+        let waited = figures.waited_ns.filter(|_| figures.inside_ns > 0);
+        let share = |ns: u64| format!("{:.1} %", ns as f64 * 100.0 / figures.inside_ns as f64);
+        vec![
+            visible(name),
+            format!("{rank} of {size}"),
+            figures.operators.to_string(),
+            format_bytes(figures.bytes),
+            format_ns(figures.inside_ns),
+            waited.map_or("-".into(), share),
+        ]
+    });
+    let heading = ["name", "rank", "operators", "bytes", "time inside", "waiting for ranks"];
+    put_table(out, "Communicators", &heading, rows.collect());
 }
 
 fn put_waits(out: &mut String, summary: &Summary) {

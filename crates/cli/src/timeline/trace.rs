@@ -70,11 +70,11 @@ impl<W: Write> Trace<W> {
     }
 
     /// From a moment on one track to a moment on another; each lies in a slice.
-    pub fn arrow(&mut self, from: (Track, u64), to: (Track, u64)) -> io::Result<()> {
+    pub fn arrow(&mut self, kind: &str, from: (Track, u64), to: (Track, u64)) -> io::Result<()> {
         self.ids += 1;
         let end = |phase: &str, (track, time_ns): (Track, u64)| {
             json!({
-                "ph": phase, "name": "event", "cat": "event", "id": self.ids,
+                "ph": phase, "name": kind, "cat": kind, "id": self.ids,
                 "pid": track.process, "tid": track.thread, "ts": micros(time_ns),
             })
         };

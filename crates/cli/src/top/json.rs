@@ -76,9 +76,20 @@ fn details(details: &Details) -> Value {
             "given_back": allocator.freed,
         })
     });
+    let communicators = details.communicators.iter().map(|communicator| {
+        json!({
+            "name": communicator.name,
+            "rank": communicator.rank,
+            "size": communicator.size,
+            "device": communicator.device,
+            "submitted": communicator.submitted,
+            "finished": communicator.finished,
+        })
+    });
     json!({
         "streams": streams.collect::<Vec<_>>(),
         "pools": pools.collect::<Vec<_>>(),
         "allocators": allocators.collect::<Vec<_>>(),
+        "communicators": communicators.collect::<Vec<_>>(),
     })
 }

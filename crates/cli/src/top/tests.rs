@@ -6,7 +6,7 @@ use super::{
 };
 use cairn_runtime::live::{
     Claim, DeviceFigures, Snapshot,
-    details::{AllocatorFigures, Details, PoolFigures, StreamFigures},
+    details::{AllocatorFigures, CommunicatorFigures, Details, PoolFigures, StreamFigures},
 };
 use ratatui::{Terminal, backend::TestBackend, crossterm::event::KeyCode};
 
@@ -16,8 +16,9 @@ fn process(pid: i32, name: &str, used: u64, details: Option<Details>) -> Process
     let active =
         DeviceFigures { capacity: 1024 * MIB, used, waiting: MIB, streams: 2, active: true };
     let devices = vec![DeviceFigures::default(), active];
-    let claim = Claim::default();
-    Process { snapshot: Snapshot { pid, name: name.into(), devices, claim }, details }
+    let snapshot =
+        Snapshot { pid, name: name.into(), devices, claim: Claim::default(), communicators: 1 };
+    Process { snapshot, details }
 }
 
 /// A process with a stream that is behind, one that is idle, a pool and an allocator; and one that does not answer.
@@ -46,7 +47,15 @@ fn frame(finished: u64) -> Frame {
             taken: 12,
             freed: 11,
         }],
-        counts: [2, 1, 1],
+        communicators: vec![CommunicatorFigures {
+            name: "group_name_0".into(),
+            rank: 1,
+            size: 2,
+            device: 1,
+            submitted: 40,
+            finished: 38,
+        }],
+        counts: [2, 1, 1, 1],
     };
     let processes =
         vec![process(7, "train.py", 64 * MIB, Some(details)), process(9, "serve", 128 * MIB, None)];

@@ -2,10 +2,12 @@
 
 use std::{cmp::Reverse, collections::HashMap};
 
-use cairn_runtime::live::details::{AllocatorFigures, PoolFigures, StreamFigures};
+use cairn_runtime::live::details::{
+    AllocatorFigures, CommunicatorFigures, PoolFigures, StreamFigures,
+};
 
 use super::frame::{Frame, Process};
-use crate::text::format_bytes;
+use crate::text::{format_bytes, visible};
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +76,7 @@ impl View {
             self.streams(&shown, &rates),
             self.pools(&shown),
             self.allocators(&shown),
+            self.communicators(&shown),
         ]
     }
 
@@ -170,6 +173,29 @@ impl View {
         let heading = ["allocator", "process", "live", "peak", "blocks", "taken", "given back"];
         section("Allocators of programs", &heading, all.iter().map(row).collect())
     }
+
+    fn communicators(&self, frame: &Frame) -> Section {
+        let mut all: Vec<(i32, CommunicatorFigures)> =
+            figures(frame, |details| &details.communicators);
+        let queued = |it: &CommunicatorFigures| it.submitted.saturating_sub(it.finished);
+        match self.order {
+            Order::Size => all.sort_by_key(|(_, it)| Reverse(queued(it))),
+            Order::Activity => all.sort_by_key(|(_, it)| Reverse(it.finished)),
+            Order::Number => all.sort_by_key(|(pid, it)| (*pid, it.device, it.rank)),
+        }
+        let row = |(pid, it): &(i32, CommunicatorFigures)| {
+            vec![
+                format!("{} on device {}", visible(&it.name).replace(['\n', '\t'], " "), it.device),
+                pid.to_string(),
+                format!("{} of {}", it.rank, it.size),
+                it.submitted.to_string(),
+                it.finished.to_string(),
+                queued(it).to_string(),
+            ]
+        };
+        let heading = ["communicator", "process", "rank", "operators", "finished", "queued"];
+        section("Communicators", &heading, all.iter().map(row).collect())
+    }
 }
 
 fn devices(frame: &Frame) -> Section {
@@ -202,14 +228,16 @@ fn section(title: &str, heading: &[&str], rows: Vec<Vec<String>>) -> Section {
 }
 
 /// Figures of all processes, each with its process.
-fn figures<T: Copy>(
+fn figures<T: Clone>(
     frame: &Frame,
     of: fn(&cairn_runtime::live::details::Details) -> &Vec<T>,
 ) -> Vec<(i32, T)> {
     let processes = frame.processes.iter();
     let details =
         processes.filter_map(|process| Some((process.snapshot.pid, process.details.as_ref()?)));
-    details.flat_map(|(pid, details)| of(details).iter().map(move |one| (pid, *one))).collect()
+    details
+        .flat_map(|(pid, details)| of(details).iter().map(move |one| (pid, one.clone())))
+        .collect()
 }
 
 /// Tasks a second, since an earlier frame.

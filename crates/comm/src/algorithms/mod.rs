@@ -18,7 +18,7 @@ use std::cell::Cell;
 /// Bytes of all pieces that are in progress at a time: they stay in a cache.
 const CHUNK: usize = 512 << 10;
 /// Up to so many bytes every rank sends its whole buffer to every other.
-const FLAT_BYTES: usize = 8 << 10;
+pub(crate) const FLAT_BYTES: usize = 8 << 10;
 /// Up to so many ranks; more pass buffers on in a logarithmic number of steps.
 const FLAT_RANKS: u32 = 8;
 /// Up to so many bytes of each rank buffers are passed on.

@@ -54,6 +54,14 @@ impl Communicator {
         first
     }
 
+    /// A task of this rank failed by itself, and does not communicate as the other ranks expect.
+    pub(super) fn abandon(&self, operator: &str, reason: &str) {
+        if self.parts.connection.is_some() {
+            let text = format!("this rank's part of {operator} failed: {reason}");
+            self.fail(operator, Failure::OwnPart(text));
+        }
+    }
+
     fn describe(&self, operator: &str, failure: Failure) -> Error {
         let (rank, size, name) = (self.rank(), self.size(), self.name());
         let context = format!("{operator} on rank {rank} of {size} of the communicator \"{name}\"");
@@ -71,6 +79,7 @@ impl Communicator {
                 }
                 (code, text)
             }
+            Failure::OwnPart(text) => (Code::Internal, text),
             Failure::Link(LinkError { kind, peer, text }) => {
                 let who = peer.map_or("a peer".into(), |peer| format!("rank {peer}"));
                 match kind {

@@ -84,6 +84,16 @@ impl Communicator {
         Ok(())
     }
 
+    /// When an operator that begins now has taken too long.
+    pub(super) fn deadline(&self, kind: OperatorKind) -> Option<Instant> {
+        match self.parts.exec_timeout {
+            ExecTimeout::After(limit) if kind != OperatorKind::Barrier => {
+                Instant::now().checked_add(limit)
+            }
+            _ => None,
+        }
+    }
+
     /// Refuses a stream of another device, and a communicator that takes no operators.
     pub(crate) fn check_stream(&self, stream: &Stream, kind: OperatorKind) -> Result<()> {
         let name = kind.name();
@@ -163,7 +173,25 @@ struct Exchange {
 }
 
 /// Counts an operator that runs, and the end of it.
-struct RunningGuard<'a>(&'a Communicator);
+pub(super) struct RunningGuard<'a>(&'a Communicator);
+
+impl RunningGuard<'_> {
+    /// Fails where the communicator has failed or was destroyed.
+    pub(super) fn begin<'a>(
+        communicator: &'a Communicator,
+        header: &Header,
+    ) -> Result<RunningGuard<'a>> {
+        let mut state = communicator.state.lock();
+        if let Some(failure) = &state.failure {
+            return Err(failure.clone());
+        }
+        if state.destroyed {
+            return Err(communicator.destroyed_error().of(header));
+        }
+        state.running += 1;
+        Ok(RunningGuard(communicator))
+    }
+}
 
 impl Drop for RunningGuard<'_> {
     fn drop(&mut self) {
@@ -172,30 +200,6 @@ impl Drop for RunningGuard<'_> {
         state.running -= 1;
         if state.running == 0 {
             self.0.idle.notify_all();
-        }
-    }
-}
-
-impl Exchange {
-    fn begin(&self) -> Result<RunningGuard<'_>> {
-        let communicator = &*self.communicator;
-        let mut state = communicator.state.lock();
-        if let Some(failure) = &state.failure {
-            return Err(failure.clone());
-        }
-        if state.destroyed {
-            return Err(communicator.destroyed_error().of(self.header));
-        }
-        state.running += 1;
-        Ok(RunningGuard(communicator))
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        match self.communicator.parts.exec_timeout {
-            ExecTimeout::After(limit) if self.kind != OperatorKind::Barrier => {
-                Instant::now().checked_add(limit)
-            }
-            _ => None,
         }
     }
 }
@@ -211,7 +215,7 @@ impl Kernel for Exchange {
     }
 
     fn run(&self, memory: &TaskMemory<'_>) -> runtime::Result<()> {
-        let _running = self.begin().map_err(task_error)?;
+        let _running = RunningGuard::begin(&self.communicator, &self.header).map_err(task_error)?;
         let communicator = &*self.communicator;
         let mut local = [0u8; LOCAL_SCRATCH];
         let reads = (0..self.ranges.0).map(|index| memory.read(index)).collect();
@@ -232,7 +236,7 @@ impl Kernel for Exchange {
             rank: communicator.parts.rank,
             size: communicator.parts.size,
             header: self.header,
-            deadline: self.deadline(),
+            deadline: communicator.deadline(self.kind),
         };
         algorithms::run(&self.action, &links, &buffers, communicator.parts.buffer_bytes)
             .map_err(|failure| task_error(communicator.fail(&self.header.to_string(), failure)))

@@ -59,6 +59,8 @@ kinds! {
     ReduceScatterV = 17, "HcclReduceScatterV";
     /// Nothing moves, all wait for all.
     Barrier = 200, "HcclBarrier";
+    /// A task that does more than communicate: its number; its steps have kinds of their own.
+    Fused = 201, "a fused operator";
 }
 
 impl OperatorKind {

@@ -152,7 +152,7 @@ pub fn prepare_part(
     Ok(ControlledGraph { prepared: preparation.add_nodes()?, feeds })
 }
 
-/// The nodes that outputs and targets need. A `NetOutput` may be fed by nothing: a framework that knows all its outputs
+/// The nodes that outputs and targets need, and those that communicate: other ranks wait for them. A `NetOutput` may be fed by nothing: a framework that knows all its outputs
 /// as inputs or views of them leaves it empty.
 pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     let outputs = graph.outputs();
@@ -166,6 +166,10 @@ pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     let mut live = BTreeSet::new();
     let mut pending: Vec<NodeId> = outputs.iter().map(|source| source.node).collect();
     pending.extend(graph.targets.iter().copied().chain(net_output));
+    let communicates = |node: &Node| {
+        cairn_ops::nodes().get(node.kind.as_str()).is_some_and(|row| row.marks.communicates)
+    };
+    pending.extend(graph.nodes().filter(|(_, node)| communicates(node)).map(|(id, _)| id));
     while let Some(id) = pending.pop() {
         let Some(node) = graph.node(id) else { continue };
         if live.insert(id) {

@@ -4,8 +4,8 @@ use super::report::PlanReport;
 use super::steps;
 use crate::compile::operation::run_plan;
 use crate::compile::program::{Action, Program, Region, Slice, Step};
-use cairn_exec::Workers;
-use cairn_ops::Fault;
+use cairn_exec::{Groups, TaskTurns, Workers};
+use cairn_ops::{Fault, Group};
 use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
@@ -55,6 +55,10 @@ pub struct Pass {
     slices: Vec<RegionSlice>,
     /// Where those of each step begin.
     first_slices: Vec<usize>,
+    /// The groups that the steps communicate in.
+    groups: Groups,
+    /// Which of them each step uses; empty where none communicates.
+    step_groups: Vec<SmallVec<[usize; 1]>>,
 }
 
 /// The steps of one loaded graph, ready to be submitted any number of times.
@@ -129,6 +133,15 @@ impl Pass {
             first_slices.push(end);
             end += step.uses.len() + 1;
         }
+        let mut groups = Groups::default();
+        let uses = |step: &Step| match &step.action {
+            Action::One(plan) => plan.groups.clone(),
+            _ => SmallVec::new(),
+        };
+        let mut step_groups: Vec<_> = steps.iter().map(|step| groups.add(&uses(step))).collect();
+        if groups.is_empty() {
+            step_groups.clear();
+        }
         let names = regions.iter().map(|(region, _)| region_name(*region, nodes)).collect();
         Arc::new(Pass {
             program: program.clone(),
@@ -138,6 +151,8 @@ impl Pass {
             names,
             slices,
             first_slices,
+            groups,
+            step_groups,
         })
     }
 
@@ -194,7 +209,15 @@ impl LoadedPass {
             let span = Span { address, bytes, location };
             if *is_written { writes.push(span) } else { reads.push(span) }
         }
-        let body = Body::Kernel(self.clone());
+        if self.pass.groups.is_empty() {
+            let body = Body::Kernel(self.clone());
+            return stream.submit(Task { name: "graph", reads, writes, body });
+        }
+        let turns = self.pass.groups.take_turns(stream, "graph")?;
+        let first = writes.len();
+        turns.name_memory(stream.spec.device, &mut writes);
+        let (turns, _memory) = turns.split();
+        let body = Body::Exchange(Arc::new(CommunicatingPass { pass: self.clone(), turns, first }));
         stream.submit(Task { name: "graph", reads, writes, body })
     }
 }
@@ -235,6 +258,40 @@ impl Kernel for LoadedPass {
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
+        self.run_in(task_memory, &[])
+    }
+}
+
+/// One submit of a pass whose steps communicate.
+struct CommunicatingPass {
+    pass: Arc<LoadedPass>,
+    turns: TaskTurns,
+    /// The index of the turns' memory among what the task writes.
+    first: usize,
+}
+
+impl Kernel for CommunicatingPass {
+    fn argument(&self, purpose: Use, index: usize) -> &str {
+        self.pass.argument(purpose, index)
+    }
+
+    fn failure_prefix(&self) -> Option<&str> {
+        self.pass.failure_prefix()
+    }
+
+    fn emit_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
+        self.pass.emit_run(spine, epoch, reads, &writes[..self.first]);
+        self.turns.emit(spine, epoch);
+    }
+
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
+        self.turns.run(task_memory, self.first, |groups| self.pass.run_in(task_memory, groups))
+    }
+}
+
+impl LoadedPass {
+    /// Runs with these groups, in the order of the pass.
+    fn run_in(&self, task_memory: &TaskMemory<'_>, groups: &[&dyn Group]) -> Result<()> {
         let (mut read, mut written) = (0, 0);
         let mut cells = Cells::new();
         for (_, is_written) in &self.pass.regions {
@@ -248,15 +305,18 @@ impl Kernel for LoadedPass {
         }
         let scheduler = task_memory.scheduler();
         match self.pass.steps() {
-            [_] => self.run_steps(&cells, scheduler),
-            _ => scheduler.sharing(|| self.run_steps(&cells, scheduler)),
+            [_] => self.run_steps(&cells, groups, scheduler),
+            _ => scheduler.sharing(|| self.run_steps(&cells, groups, scheduler)),
         }
     }
-}
 
-impl LoadedPass {
     /// Runs the steps on the regions' memory.
-    fn run_steps(&self, cells: &Cells<'_>, scheduler: &Scheduler) -> Result<()> {
+    fn run_steps(
+        &self,
+        cells: &Cells<'_>,
+        groups: &[&dyn Group],
+        scheduler: &Scheduler,
+    ) -> Result<()> {
         let parallel = Workers(scheduler);
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
         let steps = self.pass.steps();
@@ -267,9 +327,12 @@ impl LoadedPass {
             uses.clear();
             uses.extend(used.iter().map(|slice| slice.cells(cells)));
             let workspace = rest[0].cells(cells);
+            let places = self.pass.step_groups.get(next);
+            let step_groups: SmallVec<[&dyn Group; 1]> =
+                places.into_iter().flatten().map(|place| groups[*place]).collect();
             next += 1;
             let result = match &step.action {
-                Action::One(plan) => run_plan(plan, &uses, workspace, &[], &parallel),
+                Action::One(plan) => run_plan(plan, &uses, workspace, &step_groups, &parallel),
                 Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
                 Action::Jump(jump, dtype) => {
                     let selector = uses.first().copied().unwrap_or_default();

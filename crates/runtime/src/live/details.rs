@@ -1,14 +1,15 @@
-//! What a process says of its streams, pools and allocators when somebody asks. Nobody asks: it costs nothing.
+//! What a process says of its streams, pools, allocators and communicators when somebody asks. Nobody asks: it costs nothing.
 //!
 //! ```text
 //!  watcher                                      the process: its thread `cairn-live` sleeps in `asked`
 //!  asked += 1, wake ─────────────────────────>  wakes up, collects figures
 //!  waits for a new, even `sequence` <─────────  sequence odd, figures, sequence even, wake
 //!
-//! 4096  asked  sequence  time  streams  pools  allocators: how many there are
+//! 4096  asked  sequence  time  streams  pools  allocators  communicators: how many there are
 //! 4160  for each of 160 streams: device and number, submitted, finished
 //! 9280  for each of 32 pools: device and number, built in, reserved, live, peak, waiting, blocks
 //! 11328 for each of 32 allocators: object, device, live, peak, blocks, taken, freed
+//! 13376 for each of 32 communicators: rank and size, device, submitted, finished, its name in 128 bytes
 //! ```
 
 use super::{FILE, LivePage, MAGIC, PAGE, VERSION, Words, candidates, open_folder};
@@ -24,12 +25,17 @@ const ASKED_AT: usize = PAGE;
 const SEQUENCE_AT: usize = PAGE + 8;
 const TIME_AT: usize = PAGE + 16;
 const COUNTS_AT: usize = PAGE + 24;
-const TABLES: [Table; 3] = [
+const TABLES: [Table; 4] = [
     Table { at: PAGE + 64, rows: 160, words: 4 },
     Table { at: PAGE + 64 + 160 * 32, rows: 32, words: 8 },
     Table { at: PAGE + 64 + 160 * 32 + 32 * 64, rows: 32, words: 8 },
+    Table { at: PAGE + 64 + 160 * 32 + 2 * 32 * 64, rows: 32, words: COMMUNICATOR_WORDS },
 ];
-const _: () = assert!(TABLES[2].at + TABLES[2].rows * TABLES[2].words * 8 <= FILE);
+const _: () = assert!(TABLES[3].at + TABLES[3].rows * TABLES[3].words * 8 <= FILE);
+
+/// Words of a communicator: figures, and its name.
+const COMMUNICATOR_WORDS: usize = 4 + NAME_WORDS;
+const NAME_WORDS: usize = 16;
 
 /// Where rows of words lie.
 #[derive(Clone, Copy)]
@@ -39,7 +45,7 @@ struct Table {
     words: usize,
 }
 
-/// What a process says of itself. There may be more streams, pools and allocators than the file has room for:
+/// What a process says of itself. There may be more streams, pools, allocators and communicators than the file has room for:
 /// the counts are of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
@@ -51,8 +57,10 @@ pub struct Details {
     pub pools: Vec<PoolFigures>,
     /// The allocators that the program registered and that were asked for memory.
     pub allocators: Vec<AllocatorFigures>,
+    /// Its ends of communicators.
+    pub communicators: Vec<CommunicatorFigures>,
     /// How many of each there are.
-    pub counts: [u64; 3],
+    pub counts: [u64; 4],
 }
 
 /// A stream.
@@ -106,6 +114,56 @@ pub struct AllocatorFigures {
     pub taken: u64,
     /// Blocks ever given back.
     pub freed: u64,
+}
+
+/// One rank's end of a communicator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommunicatorFigures {
+    /// What the program calls it, as far as there is room.
+    pub name: String,
+    /// The rank.
+    pub rank: u32,
+    /// How many ranks there are.
+    pub size: u32,
+    /// The rank's device, by its physical number.
+    pub device: u32,
+    /// Operators that were called.
+    pub submitted: u64,
+    /// Operators that have ended.
+    pub finished: u64,
+}
+
+impl CommunicatorFigures {
+    fn to_words(&self) -> [u64; COMMUNICATOR_WORDS] {
+        let mut words = [0; COMMUNICATOR_WORDS];
+        words[..4].copy_from_slice(&[
+            pair(self.rank, self.size),
+            self.device.into(),
+            self.submitted,
+            self.finished,
+        ]);
+        let name = &self.name[..self.name.floor_char_boundary(NAME_WORDS * 8)];
+        for (word, bytes) in words[4..].iter_mut().zip(name.as_bytes().chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        words
+    }
+
+    fn from_words(words: [u64; COMMUNICATOR_WORDS]) -> CommunicatorFigures {
+        let (rank, size) = unpair(words[0]);
+        let name: Vec<u8> = words[4..].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        CommunicatorFigures {
+            name: String::from_utf8_lossy(&name[..end]).into_owned(),
+            rank,
+            size,
+            device: words[1] as u32,
+            submitted: words[2],
+            finished: words[3],
+        }
+    }
 }
 
 impl StreamFigures {
@@ -162,7 +220,7 @@ fn unpair(word: u64) -> (u32, u32) {
 }
 
 impl Words {
-    fn write_table(&self, table: Table, rows: impl Iterator<Item = [u64; 8]>) {
+    fn write_table<const N: usize>(&self, table: Table, rows: impl Iterator<Item = [u64; N]>) {
         for (row, words) in rows.take(table.rows).enumerate() {
             for (index, word) in words.into_iter().take(table.words).enumerate() {
                 self.word(table.at + (row * table.words + index) * 8).store(word, Relaxed);
@@ -170,7 +228,12 @@ impl Words {
         }
     }
 
-    fn read_table<T>(&self, table: Table, count: u64, parse: fn([u64; 8]) -> T) -> Vec<T> {
+    fn read_table<T, const N: usize>(
+        &self,
+        table: Table,
+        count: u64,
+        parse: fn([u64; N]) -> T,
+    ) -> Vec<T> {
         let rows = (count as usize).min(table.rows);
         let word = |row: usize, index: usize| match index < table.words {
             true => self.word(table.at + (row * table.words + index) * 8).load(Relaxed),
@@ -185,13 +248,14 @@ impl Words {
         if !sequence.is_multiple_of(2) {
             return None;
         }
-        let counts: [u64; 3] =
+        let counts: [u64; 4] =
             std::array::from_fn(|index| self.word(COUNTS_AT + index * 8).load(Relaxed));
         let details = Details {
             time_ns: self.word(TIME_AT).load(Relaxed),
             streams: self.read_table(TABLES[0], counts[0], StreamFigures::from_words),
             pools: self.read_table(TABLES[1], counts[1], PoolFigures::from_words),
             allocators: self.read_table(TABLES[2], counts[2], AllocatorFigures::from_words),
+            communicators: self.read_table(TABLES[3], counts[3], CommunicatorFigures::from_words),
             counts,
         };
         fence(Acquire);
@@ -226,10 +290,11 @@ impl LivePage {
         for (index, count) in details.counts.into_iter().enumerate() {
             self.word(COUNTS_AT + index * 8).store(count, Relaxed);
         }
-        let Details { streams, pools, allocators, .. } = details;
+        let Details { streams, pools, allocators, communicators, .. } = details;
         self.words.write_table(TABLES[0], streams.iter().map(|one| one.to_words()));
         self.words.write_table(TABLES[1], pools.iter().map(|one| one.to_words()));
         self.words.write_table(TABLES[2], allocators.iter().map(|one| one.to_words()));
+        self.words.write_table(TABLES[3], communicators.iter().map(|one| one.to_words()));
         sequence.fetch_add(1, Release);
         let _ = futex::wake(sequence, futex::Flags::empty(), i32::MAX as u32);
     }
@@ -303,7 +368,17 @@ mod tests {
                 freed: 2,
                 ..AllocatorFigures::default()
             }],
-            counts: [200, 1, 1],
+            communicators: ["world", &"ä".repeat(100)]
+                .map(|name| CommunicatorFigures {
+                    name: name.into(),
+                    rank: 1,
+                    size: 2,
+                    device: 3,
+                    submitted: 5,
+                    finished: 4,
+                })
+                .to_vec(),
+            counts: [200, 1, 1, 2],
         };
         let (own, given) = (page.clone(), answer.clone());
         let process = std::thread::spawn(move || {
@@ -315,6 +390,8 @@ mod tests {
         assert_eq!(details.streams, answer.streams[..160]);
         assert_eq!(details.counts, answer.counts);
         assert_eq!((details.pools, details.allocators), (answer.pools, answer.allocators));
+        assert_eq!(details.communicators[0], answer.communicators[0]);
+        assert_eq!(details.communicators[1].name, "ä".repeat(64), "a long name is cut");
         assert_eq!(ask(Duration::ZERO), None, "nobody is there to answer");
         drop(page);
         assert_eq!(ask(Duration::ZERO), None, "there is no such process");

@@ -81,9 +81,8 @@ impl Kind {
     /// How many kinds there are.
     pub const COUNT: usize = Kind::Collective as usize + 1;
 
-    /// What a task causes.
-    pub const OF_TASKS: [Kind; 5] =
-        [Kind::Submit, Kind::Start, Kind::End, Kind::Run, Kind::Collective];
+    /// What any task may cause. A collective comes of exchanges alone, and whoever listens to it costs other tasks nothing.
+    pub const OF_TASKS: [Kind; 4] = [Kind::Submit, Kind::Start, Kind::End, Kind::Run];
 
     /// Every kind.
     pub const ALL: [Kind; Kind::COUNT] = [

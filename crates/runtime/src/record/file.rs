@@ -84,6 +84,7 @@ impl RecordFile {
                 .map_or(0, |since| since.as_nanos() as u64),
             command: command_line(),
             session: settings.session.clone(),
+            machine: machine(),
         };
         file.write_all(&header.encode()).map_err(fail)?;
         let metadata = file.metadata().map_err(fail)?;
@@ -265,4 +266,14 @@ fn command_line() -> String {
     let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     text.split('\0').filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// What processes with the same monotonic clock have in common: the kernel's name of its own start, and the namespace of clocks.
+fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let clocks = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    match boot.trim() {
+        "" => String::new(),
+        boot => format!("{boot} {}", clocks.display()),
+    }
 }

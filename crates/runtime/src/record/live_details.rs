@@ -46,6 +46,10 @@ fn collect(shared: &Arc<Shared>) -> Details {
             freed: traffic.freed,
         })
         .collect();
-    let counts = [streams.len(), pools.len(), allocators.len()].map(|count| count as u64);
-    Details { time_ns: now_ns(), streams, pools, allocators, counts }
+    let communicators = shared
+        .live()
+        .map_or_else(Vec::new, |live| live.communicators().figures(&shared.progress, physical));
+    let counts = [streams.len(), pools.len(), allocators.len(), communicators.len()];
+    let counts = counts.map(|count| count as u64);
+    Details { time_ns: now_ns(), streams, pools, allocators, communicators, counts }
 }

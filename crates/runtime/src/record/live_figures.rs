@@ -1,7 +1,9 @@
 //! The figures that `npu-smi` shows: a sink that keeps this process's page up to date.
 
 use super::event::{Change, Event};
+use super::live_communicators::LiveCommunicators;
 use super::{Kind, Sink, Stamp, live_details};
+use crate::clock::Progress;
 use crate::config::Config;
 use crate::live::LivePage;
 use crate::shared::Shared;
@@ -13,16 +15,25 @@ pub struct LiveFigures {
     page: Arc<LivePage>,
     /// The physical number of each device.
     physical: Vec<usize>,
+    communicators: LiveCommunicators,
+    progress: Arc<Progress>,
 }
 
 impl LiveFigures {
     /// What it listens to.
-    pub const KINDS: [Kind; 3] = [Kind::Usage, Kind::Stream, Kind::Device];
+    pub const KINDS: [Kind; 5] =
+        [Kind::Usage, Kind::Stream, Kind::Device, Kind::Communicator, Kind::Collective];
 
     /// An empty page; `None` where none can be made.
-    pub fn create(config: &Config) -> Option<LiveFigures> {
+    pub fn create(config: &Config, progress: Arc<Progress>) -> Option<LiveFigures> {
         let page = Arc::new(LivePage::create(config.devices)?);
-        Some(LiveFigures { page, physical: config.visible.clone() })
+        let communicators = LiveCommunicators::new();
+        Some(LiveFigures { page, physical: config.visible.clone(), communicators, progress })
+    }
+
+    /// The communicators of this process.
+    pub fn communicators(&self) -> &LiveCommunicators {
+        &self.communicators
     }
 
     /// The page itself, which also holds what this process claims of a shared limit.
@@ -66,6 +77,11 @@ impl Sink for LiveFigures {
                 self.page.set_capacity(physical(device), capacity);
                 self.page.set_active(physical(device), change == Change::Created);
             }
+            Event::Communicator(communicator, change) => {
+                let count = self.communicators.change(communicator, change);
+                self.page.set_communicators(count as u64);
+            }
+            Event::Collective(collective) => self.communicators.submit(collective, &self.progress),
             _ => {}
         }
     }

@@ -9,6 +9,7 @@
 pub mod debug_log;
 pub mod event;
 pub mod file;
+mod live_communicators;
 mod live_details;
 pub mod live_figures;
 mod mapped;

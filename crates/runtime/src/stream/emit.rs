@@ -18,7 +18,7 @@ impl Stream {
     #[inline]
     pub(super) fn emit_submit(&self, task: &Task, seq: u64, ordered: &Clock) {
         let spine = self.spine();
-        if spine.has_listener_of_tasks() {
+        if spine.has_listener_of_tasks() || matches!(task.body, Body::Exchange(_)) {
             self.emit_submit_to(spine, task, seq, ordered);
         }
     }
@@ -26,9 +26,12 @@ impl Stream {
     #[cold]
     fn emit_submit_to(&self, spine: &Spine, task: &Task, seq: u64, ordered: &Clock) {
         let stream = self.index;
-        if let Body::Kernel(kernel) | Body::Exchange(kernel) = &task.body
-            && (spine.has_listener(Kind::Run) || spine.has_listener(Kind::Collective))
-        {
+        let kernel = match &task.body {
+            Body::Kernel(kernel) if spine.has_listener(Kind::Run) => Some(kernel),
+            Body::Exchange(kernel) if spine.has_listener(Kind::Collective) => Some(kernel),
+            _ => None,
+        };
+        if let Some(kernel) = kernel {
             kernel.emit_run(spine, Epoch { stream, seq }, &task.reads, &task.writes);
         }
         let device = self.spec.device;

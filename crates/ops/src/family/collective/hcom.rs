@@ -3,8 +3,8 @@
 
 use super::{PackedInput, PackedOutput};
 use crate::call::Call;
-use crate::error::{Error, Result};
-use crate::group::{Message, Reduction};
+use crate::error::{Error, Fault, Outcome, Result};
+use crate::group::{Group, Message, Reduction};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, Attr, O, Outs, Rest};
@@ -124,9 +124,7 @@ fn all_to_all(call: &mut Call<'_>) -> Result<Plan> {
         let (group, send, receive) = (memory.groups[group], x.bytes(memory), y.bytes(memory));
         if !send.len().is_multiple_of(group.size()) {
             let size = group.size();
-            return Err(crate::error::Fault(format!(
-                "{name} {dims:?} cannot be divided among {size} ranks"
-            )));
+            return Err(Fault(format!("{name} {dims:?} cannot be divided among {size} ranks")));
         }
         exchange_equal(group, send, receive)?;
         y.store(memory);
@@ -136,26 +134,16 @@ fn all_to_all(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Part `i` of `send` goes to rank `i`, and what comes from there becomes part `i` of `receive`; all parts are equally long.
 pub(super) fn exchange_equal(
-    group: &dyn crate::group::Group,
+    group: &dyn Group,
     send: &[Cell<u8>],
     receive: &[Cell<u8>],
-) -> crate::error::Outcome {
-    let bytes = send.len() / group.size();
-    let parts = |of: &'_ [Cell<u8>]| -> Vec<std::ops::Range<usize>> {
-        (0..group.size())
-            .map(|rank| rank * bytes..(rank + 1) * bytes)
-            .filter(|part| part.end <= of.len())
-            .collect()
-    };
-    let messages = |of| -> Vec<Message<'_>> {
-        let of: &[Cell<u8>] = of;
-        parts(of)
-            .into_iter()
-            .enumerate()
-            .map(|(rank, part)| Message { rank, bytes: &of[part] })
-            .collect()
-    };
-    group.exchange(&messages(send), &messages(receive))
+) -> Outcome {
+    fn parts<'a>(group: &dyn Group, of: &'a [Cell<u8>]) -> Vec<Message<'a>> {
+        let bytes = of.len() / group.size();
+        let part = |rank| Message { rank, bytes: &of[rank * bytes..(rank + 1) * bytes] };
+        (0..group.size()).map(part).collect()
+    }
+    group.exchange(&parts(group, send), &parts(group, receive))
 }
 
 fn broadcast(call: &mut Call<'_>) -> Result<Plan> {
@@ -188,9 +176,7 @@ fn broadcast(call: &mut Call<'_>) -> Result<Plan> {
         let root_rank = usize::try_from(root).ok().filter(|root| *root < group.size());
         let Some(root_rank) = root_rank else {
             let size = group.size();
-            return Err(crate::error::Fault(format!(
-                "root_rank = {root}: the group has {size} ranks"
-            )));
+            return Err(Fault(format!("root_rank = {root}: the group has {size} ranks")));
         };
         for (input, output) in inputs.iter().zip(&outputs) {
             let bytes = memory.bytes(output);
@@ -203,31 +189,19 @@ fn broadcast(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The rank that an attribute names, once the group is known.
-fn peer(rank: i64, name: &str, size: usize) -> std::result::Result<usize, crate::error::Fault> {
-    usize::try_from(rank)
-        .ok()
-        .filter(|rank| *rank < size)
-        .ok_or_else(|| crate::error::Fault(format!("{name} = {rank}: the group has {size} ranks")))
-}
-
 fn send(call: &mut Call<'_>) -> Result<Plan> {
-    let (x, to) = (call.packed_input(X)?, call.int(NUMBER)?);
-    let group = call.group(GROUP, None)?;
+    let x = call.packed_input(X)?;
+    let (group, rank) = call.group_of_two(GROUP, NUMBER, false)?;
     call.plan(move |memory| {
-        let group = memory.groups[group];
-        let rank = peer(to, "dest_rank", group.size())?;
-        group.exchange(&[Message { rank, bytes: x.bytes(memory) }], &[])
+        memory.groups[group].send_receive(&[Message { rank, bytes: x.bytes(memory) }], &[])
     })
 }
 
 fn receive(call: &mut Call<'_>) -> Result<Plan> {
-    let (y, from) = (call.packed_output(Y)?, call.int(NUMBER)?);
-    let group = call.group(GROUP, None)?;
+    let y = call.packed_output(Y)?;
+    let (group, rank) = call.group_of_two(GROUP, NUMBER, true)?;
     call.plan(move |memory| {
-        let group = memory.groups[group];
-        let rank = peer(from, "src_rank", group.size())?;
-        group.exchange(&[], &[Message { rank, bytes: y.bytes(memory) }])?;
+        memory.groups[group].send_receive(&[], &[Message { rank, bytes: y.bytes(memory) }])?;
         y.store(memory);
         Ok(())
     })

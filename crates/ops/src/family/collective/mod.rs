@@ -12,8 +12,10 @@ mod moe;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::group::{GroupUse, Reduction};
+use crate::group::{GroupUse, MessageUse, Reduction};
 use crate::table::{Node, Row};
+
+use smallvec::SmallVec;
 
 use buffer::{PackedInput, PackedOutput};
 
@@ -44,8 +46,22 @@ impl Call<'_> {
             return Err(Error::invalid(format!("{parameter} {name:?}: a group of 0 ranks")));
         }
         let name = name.into();
-        self.groups.push(GroupUse { name, parameter, size, rank });
+        let messages = SmallVec::new();
+        self.groups.push(GroupUse { name, parameter, size, rank, is_collective: true, messages });
         Ok(self.groups.len() - 1)
+    }
+
+    /// Says that the plan sends to one rank of a group, or receives from one; no other takes part.
+    fn group_of_two(&mut self, at: usize, peer: usize, receives: bool) -> Result<(usize, usize)> {
+        let (name, rank) = (self.parameter(peer), self.int(peer)?);
+        let Ok(rank) = usize::try_from(rank) else {
+            return Err(Error::invalid(format!("{name} = {rank}: expected a rank")));
+        };
+        let group = self.group(at, None)?;
+        let one = &mut self.groups[group];
+        one.is_collective = false;
+        one.messages.push(MessageUse { rank, receives });
+        Ok((group, rank))
     }
 
     /// The reduction that an argument names.
