@@ -5,6 +5,7 @@ use super::wire::{self, Garbage, Member, Reply, Request};
 use crate::Code;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
+use cairn_runtime::signals::with_blocked_signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -72,8 +73,8 @@ impl Server {
             UnixStream::pair().map_err(|error| failed("a pair of sockets", error))?;
         let service = Service::new(spec, listener, woken);
         let thread = std::thread::Builder::new().name("cairn-meeting".into());
-        let thread =
-            thread.spawn(move || service.run()).map_err(|error| failed("a thread", error))?;
+        let thread = with_blocked_signals(|| thread.spawn(move || service.run()))
+            .map_err(|error| failed("a thread", error))?;
         log::info!("a meeting point for ranks is open at {address}");
         Ok(Server { address, wake, thread: Some(thread) })
     }
