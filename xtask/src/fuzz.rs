@@ -21,9 +21,10 @@ use crate::{
 const VARIABLE: &str = "CAIRN_FUZZ_SECONDS";
 const SECONDS: u64 = 120;
 /// Name and longest input of each target.
-const TARGETS: [(&str, u32); 9] = [
+const TARGETS: [(&str, u32); 10] = [
     ("aipp", 1000),
     ("ge_model", 4000),
+    ("meeting", 5000),
     ("om", 4000),
     ("onnx", 4000),
     ("pool", 2000),

@@ -3,6 +3,7 @@
 use crate::communicator::Communicator;
 use crate::error::{Error, Result};
 use crate::operator::{BatchItem, Operator, OperatorKind};
+use cairn_runtime::signals::with_blocked_signals;
 use cairn_runtime::stream::Stream;
 use cairn_sync::lock::{Mutex, Rank};
 use std::cell::Cell;
@@ -171,7 +172,8 @@ fn run_creations(creations: Vec<Creation>) -> Result<()> {
     let mut threads = Vec::with_capacity(creations.len());
     let mut first_failure = Ok(());
     for creation in creations {
-        let thread = std::thread::Builder::new().name("cairn-join".into()).spawn(creation);
+        let thread = std::thread::Builder::new().name("cairn-join".into());
+        let thread = with_blocked_signals(|| thread.spawn(creation));
         match thread {
             Ok(thread) => threads.push(thread),
             Err(error) => {

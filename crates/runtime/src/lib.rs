@@ -21,7 +21,7 @@ pub mod parallel;
 pub mod record;
 pub mod shared;
 #[cfg(not(feature = "shuttle"))]
-mod signals;
+pub mod signals;
 pub mod soc;
 pub mod stream;
 pub mod task;

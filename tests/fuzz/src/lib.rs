@@ -6,6 +6,7 @@
 
 mod aipp;
 mod ge_model;
+mod meeting;
 mod om;
 mod onnx;
 mod operations;
@@ -19,6 +20,7 @@ pub mod model;
 
 pub use aipp::aipp;
 pub use ge_model::ge_model;
+pub use meeting::meeting;
 pub use om::om;
 pub use onnx::onnx;
 pub use operations::{Operations, pool};

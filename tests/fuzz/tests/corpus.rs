@@ -36,6 +36,11 @@ fn aipp() {
 }
 
 #[test]
+fn meeting() {
+    run_on_corpus("meeting", cairn_fuzz::meeting);
+}
+
+#[test]
 fn om() {
     run_on_corpus("om", cairn_fuzz::om);
 }

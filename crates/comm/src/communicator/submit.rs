@@ -242,6 +242,13 @@ impl Kernel for Exchange {
             .map_err(|failure| task_error(communicator.fail(&self.header.to_string(), failure)))
     }
 
+    /// A task that failed before it communicated, such as one on wrong memory, is no part that the other ranks can wait for.
+    fn on_end(&self, result: &runtime::Result<()>) {
+        if let Err(error) = result {
+            self.communicator.abandon(&self.header.to_string(), &error.text);
+        }
+    }
+
     fn emit_run(&self, spine: &Spine, epoch: Epoch, _: &[Span], _: &[Span]) {
         if !spine.has_listener(Kind::Collective) {
             return;
