@@ -42,6 +42,8 @@ pub struct Turn {
     operator: &'static str,
     /// The number and history of its first step; `None` for a task of single messages alone.
     ticket: Option<Header>,
+    /// The single messages that it was taken for, with their numbers.
+    messages: Vec<(SingleMessage, u64)>,
     steps: Mutex<Steps>,
 }
 
@@ -105,9 +107,9 @@ impl Communicator {
         let number = |message: &SingleMessage| {
             (*message, launch.take_message(message.peer, message.receives))
         };
-        let messages = messages.iter().map(number).collect();
-        let steps = Mutex::new(Rank::Turn, Steps { done: 0, messages });
-        Ok((Turn { communicator: self.clone(), operator, ticket, steps }, scratch))
+        let messages: Vec<_> = messages.iter().map(number).collect();
+        let steps = Mutex::new(Rank::Running, Steps { done: 0, messages: messages.clone() });
+        Ok((Turn { communicator: self.clone(), operator, ticket, messages, steps }, scratch))
     }
 
     /// Bytes that the reductions of a turn are made in, whatever they reduce.
@@ -159,12 +161,11 @@ impl Turn {
         if !spine.has_listener(Kind::Collective) {
             return;
         }
-        let steps = self.steps.lock();
         let peers = |receives: bool| {
-            let of = steps.messages.iter().filter(|(message, _)| message.receives == receives);
+            let of = self.messages.iter().filter(|(message, _)| message.receives == receives);
             of.map(|(message, _)| message.peer).collect()
         };
-        let first = || steps.messages.first().map_or(0, |(_, number)| *number);
+        let first = || self.messages.first().map_or(0, |(_, number)| *number);
         let collective = Collective {
             communicator: self.communicator.id,
             ticket: self.ticket.map_or_else(first, |header| header.ticket),
@@ -177,7 +178,6 @@ impl Turn {
             to: peers(false),
             from: peers(true),
         };
-        drop(steps);
         spine.emit(Kind::Collective, || Event::Collective(&collective));
     }
 
