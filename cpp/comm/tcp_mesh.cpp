@@ -29,7 +29,9 @@ using ::gloo::transport::UnboundBuffer;
 
 constexpr size_t kFrameBytes = 1024;
 constexpr size_t kInFrame = kFrameBytes - sizeof(uint64_t);
+// All other slots are odd.
 constexpr uint64_t kFarewellSlot = 0;
+constexpr uint64_t kGreetingSlot = 2;
 constexpr std::chrono::milliseconds kLong = std::chrono::hours(24 * 3650);
 
 // Spreads its input over all bits (the finalizer of SplitMix64).
@@ -85,6 +87,7 @@ class TcpMesh : public Mesh, private Ticked {
         try {
             gloo_->connectFullMesh(store, device_->gloo());
             postFarewells();
+            greetAll(deadline);
         } catch (const Failure &) {
             throw;
         } catch (const std::exception &error) {
@@ -164,6 +167,41 @@ class TcpMesh : public Mesh, private Ticked {
                 farewell.buffer->recv(static_cast<int>(peer), kFarewellSlot, 0, 1);
             }
         }
+    }
+
+    // Returns when every rank is connected with all others: before that nobody may leave, as its connections would be over for those that
+    // still connect.
+    void greetAll(Deadline deadline) {
+        struct Greeting {
+            char sent = 1;
+            char received = 0;
+            std::unique_ptr<UnboundBuffer> out, in;
+        };
+        std::vector<Greeting> greetings(size_);
+        auto each = [&](auto body) {
+            for (uint32_t peer = 0; peer < size_; peer++) {
+                if (peer == rank_) {
+                    continue;
+                }
+                try {
+                    body(static_cast<int>(peer), greetings[peer]);
+                } catch (const std::exception &error) {
+                    auto kind = deadline.hasPassed() ? CAIRN_COMM_TIMEOUT : CAIRN_COMM_PEER_GONE;
+                    throw Failure(kind, static_cast<int>(peer), "rank " + std::to_string(peer) + " did not connect: " + reason(error));
+                }
+            }
+        };
+        auto left = [&] { return std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left(kLong)); };
+        each([&](int peer, Greeting &greeting) {
+            greeting.in = gloo_->createUnboundBuffer(&greeting.received, 1);
+            greeting.in->recv(peer, kGreetingSlot, 0, 1);
+            greeting.out = gloo_->createUnboundBuffer(&greeting.sent, 1);
+            greeting.out->send(peer, kGreetingSlot, 0, 1);
+        });
+        each([&](int, Greeting &greeting) {
+            greeting.in->waitRecv(nullptr, left());
+            greeting.out->waitSend(nullptr, left());
+        });
     }
 
     // Sent at once if there is room, or never.
