@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, checker, checks, commands, headers, ids, operators, pictures, pools, program, records,
-    replays, shell, structure, symbols,
+    abi, checker, checks, commands, headers, ids, operators, pictures, pools, program, ranks,
+    records, replays, shell, structure, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -165,6 +165,14 @@ fn toolkit_trials(root: &Path, toolkit: Option<Toolkit>) -> Result<Vec<Trial>> {
     trials.add("checker::children", checker::children);
     trials.add("checker::closed_descriptors", checker::closed_descriptors);
     trials.add("checker::full", checker::full);
+    trials.add("ranks::environment", ranks::environment);
+    trials.add("ranks::end_together", ranks::end_together);
+    trials.add("ranks::interrupted", ranks::interrupted);
+    trials.add("ranks::no_orphans", ranks::no_orphans);
+    let has_engine = trials.toolkit.as_ref().is_some_and(|it| ranks::has_engine(&it.dir));
+    trials.add_if(has_engine, "ranks::records", ranks::records);
+    trials.add_if(has_engine, "ranks::checked", ranks::checked);
+    trials.add_if(has_engine, "ranks::shown", ranks::shown);
     for source in pools::all(root)? {
         let stem = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if !is_deep && !POOLS.contains(&&*stem) {

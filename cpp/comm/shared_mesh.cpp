@@ -23,8 +23,23 @@ class SharedMesh : public Mesh {
     ~SharedMesh() override { close(); }
 
     void exchange(Parts outgoing, Parts incoming, Deadline deadline) override {
+        auto self = static_cast<uint32_t>(gloo_.rank);
+        checkPeers(static_cast<uint32_t>(gloo_.size), outgoing, incoming);
+        std::vector<Posted> posted;
+        posted.reserve(outgoing.count + incoming.count);
+        // The failure is known before the buffers go, which would be one of its own.
         try {
-            move(outgoing, incoming, deadline);
+            for (bool receive : {true, false}) {
+                for (const CairnCommPart &part : receive ? incoming : outgoing) {
+                    if (part.peer != self) {
+                        post(posted, part, receive);
+                    }
+                }
+            }
+            exchangeWithSelf(self, outgoing, incoming);
+            for (Posted &one : posted) {
+                wait(one, deadline);
+            }
         } catch (const Failure &failure) {
             context_->end(failure);
             throw;
@@ -42,29 +57,11 @@ class SharedMesh : public Mesh {
         bool receive;
     };
 
-    void move(Parts outgoing, Parts incoming, Deadline deadline) {
-        auto self = static_cast<uint32_t>(gloo_.rank);
-        checkPeers(static_cast<uint32_t>(gloo_.size), outgoing, incoming);
-        std::vector<Posted> posted;
-        posted.reserve(outgoing.count + incoming.count);
-        for (bool receive : {true, false}) {
-            for (const CairnCommPart &part : receive ? incoming : outgoing) {
-                if (part.peer == self) {
-                    continue;
-                }
-                posted.push_back({gloo_.createUnboundBuffer(part.bytes, part.count), &part, receive});
-                auto &buffer = *posted.back().buffer;
-                if (receive) {
-                    buffer.recv(static_cast<int>(part.peer), part.slot, 0, part.count);
-                } else {
-                    buffer.send(static_cast<int>(part.peer), part.slot, 0, part.count);
-                }
-            }
-        }
-        exchangeWithSelf(self, outgoing, incoming);
-        for (Posted &one : posted) {
-            wait(one, deadline);
-        }
+    void post(std::vector<Posted> &posted, const CairnCommPart &part, bool receive) {
+        posted.push_back({gloo_.createUnboundBuffer(part.bytes, part.count), &part, receive});
+        auto &buffer = *posted.back().buffer;
+        auto peer = static_cast<int>(part.peer);
+        receive ? buffer.recv(peer, part.slot, 0, part.count) : buffer.send(peer, part.slot, 0, part.count);
     }
 
     void wait(Posted &posted, Deadline deadline) {

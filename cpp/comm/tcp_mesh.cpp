@@ -5,7 +5,7 @@
 // it meets only a receive of that length.
 //
 // Gloo also tells only part of those who wait that a connection ended. So each link has a receive that is posted at once and answered by the
-// other side's close: while exchanges are in progress, a tick looks at these and ends all waits when a link failed.
+// other side's close: while exchanges are in progress, a tick looks at these.
 
 #include <atomic>
 #include <cstring>
@@ -62,9 +62,8 @@ struct Waits {
     std::vector<One> all;
     std::vector<char> frames;
     Deadline deadline;
-    // The first of `all` that is not known to be done, and what it was at the last tick.
+    // The first of `all` that is not known to be done.
     std::atomic<size_t> at{0};
-    size_t before = SIZE_MAX;
 
     void abort() {
         for (One &one : all) {
@@ -131,8 +130,10 @@ class TcpMesh : public Mesh, private Ticked {
         if (ended_) {
             throw *ended_;
         }
-        if (auto failure = lookAtPeers()) {
-            throw *failure;
+        for (uint32_t peer = 0; peer < farewells_.size(); peer++) {
+            if (auto loss = lossOf(peer)) {
+                throw *loss;
+            }
         }
     }
 
@@ -180,60 +181,49 @@ class TcpMesh : public Mesh, private Ticked {
         }
     }
 
-    // The first peer that was lost; one that said farewell was not. Needs the lock.
-    std::optional<Failure> lookAtPeers() {
-        int peer = -1;
-        for (Farewell &farewell : farewells_) {
-            peer++;
-            if (!farewell.buffer || farewell.byte.load() != 0) {
-                continue;
-            }
-            try {
-                farewell.buffer->abortWaitRecv();
-                farewell.buffer->waitRecv(nullptr, std::chrono::milliseconds(0));
-            } catch (const std::exception &error) {
-                if (farewell.byte.load() == 0) {
-                    return Failure(CAIRN_COMM_PEER_GONE, peer, "rank " + std::to_string(peer) + " is gone: " + reason(error));
-                }
+    // Why a peer's connection is over, if it is; a peer that said farewell is not lost. Needs the lock.
+    std::optional<Failure> lossOf(uint32_t peer) {
+        Farewell &farewell = farewells_[peer];
+        if (!farewell.buffer || farewell.byte.load() != 0) {
+            return std::nullopt;
+        }
+        try {
+            // With the abort before it, the wait returns at once, and throws if the connection is over.
+            farewell.buffer->abortWaitRecv();
+            farewell.buffer->waitRecv(nullptr, std::chrono::milliseconds(0));
+        } catch (const std::exception &error) {
+            if (farewell.byte.load() == 0) {
+                return gone(static_cast<int>(peer), error);
             }
         }
         return std::nullopt;
     }
 
-    // Whether an exchange in progress needs a peer that is not there any more. Needs the lock.
-    std::optional<Failure> lookAtExchanges(Clock::time_point now) {
-        if (auto lost = lookAtPeers()) {
-            return lost;
+    // Ends exchanges whose time is over, and lets those look closely that wait for a peer that is not there any more: what came before its end
+    // may be done already.
+    void tick() override {
+        std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+        if (!lock || ended_) {
+            return;
         }
+        auto now = Clock::now();
         for (Waits *waits : exchanges_) {
             size_t at = waits->at.load();
             if (at >= waits->all.size()) {
                 continue;
             }
-            const Waits::One &one = waits->all[at];
-            auto peer = static_cast<int>(one.part->peer);
-            std::string name = "rank " + std::to_string(peer);
+            Waits::One &one = waits->all[at];
             if (waits->deadline.hasPassed(now)) {
+                auto peer = static_cast<int>(one.part->peer);
                 const char *what = one.receive ? " did not send message " : " did not take message ";
-                return Failure(CAIRN_COMM_TIMEOUT, peer,
-                               name + what + std::to_string(one.part->slot) + " of " + std::to_string(one.part->count) + " bytes in time");
+                endLocked(Failure(CAIRN_COMM_TIMEOUT, peer,
+                                  "rank " + std::to_string(peer) + what + std::to_string(one.part->slot) + " of " +
+                                      std::to_string(one.part->count) + " bytes in time"));
+                return;
             }
-            // Nothing comes after a farewell: what did not come before the last tick never will.
-            if (farewells_[one.part->peer].byte.load() != 0 && waits->before == at) {
-                return Failure(CAIRN_COMM_PEER_GONE, peer, name + " closed its side of the communicator");
+            if (farewells_[one.part->peer].byte.load() != 0 || lossOf(one.part->peer)) {
+                one.receive ? one.buffer->abortWaitRecv() : one.buffer->abortWaitSend();
             }
-            waits->before = at;
-        }
-        return std::nullopt;
-    }
-
-    void tick() override {
-        std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-        if (!lock || ended_ || exchanges_.empty()) {
-            return;
-        }
-        if (auto failure = lookAtExchanges(Clock::now())) {
-            endLocked(*failure);
         }
     }
 
@@ -270,30 +260,12 @@ class TcpMesh : public Mesh, private Ticked {
                 if (part.peer == rank_) {
                     continue;
                 }
-                auto peer = static_cast<int>(part.peer);
-                uint64_t bytes = part.count;
-                bool isShort = bytes <= kInFrame;
-                size_t used = sizeof bytes + (isShort ? bytes : 0);
-                all.push_back({context.createUnboundBuffer(frame, kFrameBytes), &part, receive, frame});
-                if (receive) {
-                    all.back().buffer->recv(peer, frameSlot(part.slot), 0, kFrameBytes);
-                } else {
-                    memcpy(frame, &bytes, sizeof bytes);
-                    if (isShort && bytes > 0) {
-                        memcpy(frame + sizeof bytes, part.bytes, bytes);
-                    }
-                    all.back().buffer->send(peer, frameSlot(part.slot), 0, used);
+                try {
+                    post(context, all, part, receive, frame);
+                } catch (const std::exception &error) {
+                    throw gone(static_cast<int>(part.peer), error);
                 }
                 frame += kFrameBytes;
-                if (isShort) {
-                    continue;
-                }
-                all.push_back({context.createUnboundBuffer(part.bytes, part.count), &part, receive, nullptr});
-                if (receive) {
-                    all.back().buffer->recv(peer, bodySlot(part.slot, bytes), 0, bytes);
-                } else {
-                    all.back().buffer->send(peer, bodySlot(part.slot, bytes), 0, bytes);
-                }
             }
         }
         std::lock_guard<std::mutex> lock(mutex_);
@@ -303,17 +275,52 @@ class TcpMesh : public Mesh, private Ticked {
         }
     }
 
+    void post(::gloo::rendezvous::Context &context, std::vector<Waits::One> &all, const CairnCommPart &part, bool receive, char *frame) {
+        auto peer = static_cast<int>(part.peer);
+        uint64_t bytes = part.count;
+        bool isShort = bytes <= kInFrame;
+        all.push_back({context.createUnboundBuffer(frame, kFrameBytes), &part, receive, frame});
+        if (receive) {
+            all.back().buffer->recv(peer, frameSlot(part.slot), 0, kFrameBytes);
+        } else {
+            memcpy(frame, &bytes, sizeof bytes);
+            if (isShort && bytes > 0) {
+                memcpy(frame + sizeof bytes, part.bytes, bytes);
+            }
+            all.back().buffer->send(peer, frameSlot(part.slot), 0, sizeof bytes + (isShort ? bytes : 0));
+        }
+        if (isShort) {
+            return;
+        }
+        all.push_back({context.createUnboundBuffer(part.bytes, part.count), &part, receive, nullptr});
+        auto &body = *all.back().buffer;
+        uint64_t slot = bodySlot(part.slot, bytes);
+        receive ? body.recv(peer, slot, 0, bytes) : body.send(peer, slot, 0, bytes);
+    }
+
+    Failure gone(int peer, const std::exception &error) {
+        bool left = farewells_[static_cast<size_t>(peer)].byte.load() != 0;
+        std::string why = left ? "closed its side of the communicator" : "is gone: " + reason(error);
+        return {CAIRN_COMM_PEER_GONE, peer, "rank " + std::to_string(peer) + " " + why};
+    }
+
     void wait(Waits::One &one) {
         auto peer = static_cast<int>(one.part->peer);
-        bool done;
-        try {
-            done = one.receive ? one.buffer->waitRecv(nullptr, kLong) : one.buffer->waitSend(nullptr, kLong);
-        } catch (const std::exception &error) {
-            throw Failure(CAIRN_COMM_PEER_GONE, peer, "rank " + std::to_string(peer) + " is gone: " + reason(error));
-        }
-        if (!done) {
-            // Whoever ended the wait has said why.
-            throw Failure::closed();
+        auto limit = kLong;
+        for (bool done = false; !done;) {
+            try {
+                done = one.receive ? one.buffer->waitRecv(nullptr, limit) : one.buffer->waitSend(nullptr, limit);
+            } catch (const std::exception &error) {
+                throw gone(peer, error);
+            }
+            if (!done) {
+                std::lock_guard<std::mutex> lock(mutex_);
+                if (ended_) {
+                    throw *ended_;
+                }
+                // The peer is not there any more: what is not done now never will be.
+                limit = std::chrono::milliseconds(0);
+            }
         }
         if (!one.receive || one.frame == nullptr) {
             return;

@@ -28,6 +28,7 @@ typedef enum {
     HCCL_E_OPEN_FILE_FAILURE = 10,
     HCCL_E_TCP_CONNECT = 11,
     HCCL_E_ROCE_CONNECT = 12,
+    /** A transfer failed, or ranks called different operators. */
     HCCL_E_TCP_TRANSFER = 13,
     HCCL_E_ROCE_TRANSFER = 14,
     /** Devices, streams or memory of the runtime failed. */
@@ -38,7 +39,7 @@ typedef enum {
     HCCL_E_NETWORK = 19,
     /** Not now: another thread uses the communicator. */
     HCCL_E_AGAIN = 20,
-    /** A peer is gone, or called another operator. */
+    /** A peer is gone. */
     HCCL_E_REMOTE = 21,
     /** The communicator is suspended. */
     HCCL_E_SUSPENDING = 22,

@@ -106,6 +106,37 @@ static void of_one_thread(void)
     }
 }
 
+static void after_a_reset(void)
+{
+    int32_t devices[2] = {0, 1};
+    HcclComm comms[2], again[2];
+    aclrtStream streams[2];
+    void *buffers[2];
+    GROUP("hccl_6 communicators outlive their device, and end in order");
+    for (int turn = 0; turn < 2; turn++) {
+        CHECK_OK(HcclCommInitAll(2, devices, turn ? again : comms));
+        for (uint32_t i = 0; i < 2; i++) {
+            CHECK_OK(aclrtSetDevice(devices[i]));
+            CHECK_OK(aclrtCreateStream(&streams[i]));
+            buffers[i] = device_elements(type, COUNT, mine, i);
+            CHECK_OK(HcclAllReduce(
+                buffers[i], buffers[i], COUNT, type, HCCL_REDUCE_SUM, (turn ? again : comms)[i], streams[i]));
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            CHECK_OK(aclrtSetDevice(devices[i]));
+            CHECK_OK(aclrtSynchronizeStream(streams[i]));
+            CHECK_OK(aclrtResetDeviceForce(devices[i]));
+        }
+        CHECK_FAIL(
+            HcclAllReduce(buffers[0], buffers[0], COUNT, type, HCCL_REDUCE_SUM, comms[0], streams[0]), HCCL_E_PARA,
+            "destroyed");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        CHECK_OK(HcclCommDestroy(comms[i]));
+        CHECK_OK(HcclCommDestroy(again[i]));
+    }
+}
+
 /* Two communicators of the same ranks, used in opposite orders on two streams. */
 static HcclRootInfo second_root;
 
@@ -330,6 +361,7 @@ int main(void)
     ranks_run(4, NULL, sub_communicators, NULL);
     ranks_run(8, NULL, sub_communicators, NULL);
     of_one_thread();
+    after_a_reset();
     GROUP("hccl_6 two communicators in opposite orders");
     ranks_run(4, NULL, crosswise, NULL);
     GROUP("hccl_6 several meeting points");

@@ -164,7 +164,7 @@ static void operators(void)
     GROUP("hccl_3 one buffer for both sides");
     c = right();
     c.recv = c.send;
-    all_fail(TO_OTHERS, c, HCCL_E_PARA, "same");
+    all_fail(TO_OTHERS, c, HCCL_E_PARA, "in place");
 }
 
 static void special_arguments(void)

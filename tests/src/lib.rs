@@ -11,6 +11,7 @@ pub mod operators;
 pub mod pictures;
 pub mod pools;
 pub mod program;
+pub mod ranks;
 pub mod records;
 pub mod replays;
 pub mod run;

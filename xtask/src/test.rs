@@ -97,9 +97,10 @@ pub fn models(root: &Path, schedules: &str) -> Command {
     command
 }
 
-/// The C and C++ programs, which find the toolkit by `CAIRN_TOOLKIT`.
+/// The C and C++ programs, and the engine that moves bytes between ranks; they find the toolkit by `CAIRN_TOOLKIT`.
 pub fn programs(root: &Path, toolkit: &Path) -> Result<Command> {
-    let mut command = cargo(root, &["test", "--workspace", "--test", "programs", "--no-fail-fast"]);
+    let mut command = cargo(root, &["test", "--workspace", "--no-fail-fast"]);
+    command.args(["--test", "programs", "--test", "engine"]);
     command.env("CAIRN_TOOLKIT", toolkit);
     data::set_variable(&mut command, root)?;
     Ok(command)

@@ -12,8 +12,8 @@ namespace cairn::comm::shared {
 
 namespace {
 
-// Rings that are larger fall out of the cache of a core, smaller ones make both sides wait for each other.
-constexpr uint64_t kMostRing = 256 * 1024;
+// As large as the cache of a core: smaller ones make both sides wait for each other more often.
+constexpr uint64_t kMostRing = 1024 * 1024;
 constexpr uint64_t kLeastRing = 16 * 1024;
 constexpr int64_t kMostSpinNs = 50'000;
 constexpr int64_t kLeastSpinNs = 1'000;
@@ -177,6 +177,9 @@ void Context::announce() {
 
 // Whether processes and sockets of peers are still there.
 void Context::look() {
+    if (ended_) {
+        return;
+    }
     epoll_event events[16];
     int count = epoll_wait(life_.number(), events, 16, 0);
     looked_ = Clock::now();
@@ -212,11 +215,11 @@ std::optional<bool> Context::result(Buffer &buffer, bool receive, int *rank) {
         }
         return true;
     }
-    if (buffer.failure()) {
-        throw *buffer.failure();
-    }
     if (ended_) {
         throw *ended_;
+    }
+    if (buffer.failure()) {
+        throw *buffer.failure();
     }
     if (side.posted == 0) {
         throw Failure(CAIRN_COMM_OTHER, Failure::kNoPeer, "nothing was posted that one could wait for");

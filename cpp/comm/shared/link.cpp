@@ -164,13 +164,17 @@ bool Link::pumpStream(Transfer &stream, bool &moved) {
     uint64_t rest = stream.total - stream.done;
     if (stream.landing != 0) {
         uint64_t count = std::min(rest, kPieceBytes);
+        // The last piece goes together with its record: after that the send is done.
+        if (count == rest && !out_.fits(0)) {
+            return false;
+        }
         if (!copyToLanding(stream.landing, stream.done, stream.bytes + stream.done, count)) {
             return false;
         }
         stream.done += count;
         moved = true;
         if (stream.done == stream.total) {
-            write(RecordKind::Placed, stream, 0);
+            out_.put(Record{RecordKind::Placed, 0, stream.slot, stream.total, 0}, nullptr);
         }
         return true;
     }

@@ -35,21 +35,24 @@ class Outlet {
     Outlet() = default;
     Outlet(Lane *lane, char *ring, uint64_t capacity, int peer) : lane_(lane), ring_(ring), capacity_(capacity), peer_(peer) {}
 
-    // Bytes of the largest record that can be written now, its header not counted.
-    uint64_t room() {
-        uint64_t used = head_ - tail_;
-        if (capacity_ - used < capacity_ / 2) {
+    // Bytes that are free; asks the reader only when less than half seems to be.
+    uint64_t free() {
+        if (head_ - tail_ > capacity_ / 2) {
             tail_ = lane_->tail.load(std::memory_order_acquire);
-            used = head_ - tail_;
-            if (used > capacity_) {
+            if (head_ - tail_ > capacity_) {
                 garbage(peer_, "has read more than was written");
             }
         }
-        uint64_t free = capacity_ - used;
-        return free < sizeof(Record) ? 0 : free - sizeof(Record);
+        return capacity_ - (head_ - tail_);
     }
 
-    bool fits(uint64_t bytes) { return capacity_ - (head_ - tail_) >= recordBytes(bytes) || room() + sizeof(Record) >= recordBytes(bytes); }
+    // Bytes of the largest record that can be written now, its header not counted.
+    uint64_t room() {
+        uint64_t bytes = free();
+        return bytes < sizeof(Record) ? 0 : bytes - sizeof(Record);
+    }
+
+    bool fits(uint64_t bytes) { return free() >= recordBytes(bytes); }
 
     // Writes a record that fits.
     void put(const Record &record, const void *bytes) {

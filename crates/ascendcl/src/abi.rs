@@ -2188,9 +2188,9 @@ pub const HCCL_E_OPEN_FILE_FAILURE: HcclResult = 10;
 pub const HCCL_E_TCP_CONNECT: HcclResult = 11;
 /// An argument is null.
 pub const HCCL_E_ROCE_CONNECT: HcclResult = 12;
-/// An argument is null.
+/// A transfer failed, or ranks called different operators.
 pub const HCCL_E_TCP_TRANSFER: HcclResult = 13;
-/// An argument is null.
+/// A transfer failed, or ranks called different operators.
 pub const HCCL_E_ROCE_TRANSFER: HcclResult = 14;
 /// Devices, streams or memory of the runtime failed.
 pub const HCCL_E_RUNTIME: HcclResult = 15;
@@ -2204,7 +2204,7 @@ pub const HCCL_E_CCE: HcclResult = 18;
 pub const HCCL_E_NETWORK: HcclResult = 19;
 /// Not now: another thread uses the communicator.
 pub const HCCL_E_AGAIN: HcclResult = 20;
-/// A peer is gone, or called another operator.
+/// A peer is gone.
 pub const HCCL_E_REMOTE: HcclResult = 21;
 /// The communicator is suspended.
 pub const HCCL_E_SUSPENDING: HcclResult = 22;

@@ -185,6 +185,16 @@ impl Findings {
         self.index.clear();
     }
 
+    /// Adds findings of another list, which name stacks by other numbers: `number` has the own ones.
+    pub fn append(&mut self, other: Findings, number: impl Fn(u32) -> u32) {
+        for mut finding in other.list {
+            let places = finding.places.iter_mut().map(|place| &mut place.site);
+            let sites = places.chain(finding.facts.iter_mut().filter_map(|it| it.site.as_mut()));
+            sites.for_each(|site| site.stack = number(site.stack));
+            self.list.push(finding);
+        }
+    }
+
     /// How many kinds of errors there are.
     pub fn errors(&self) -> usize {
         self.list.iter().filter(|finding| finding.severity == Severity::Error).count()

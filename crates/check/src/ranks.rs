@@ -227,13 +227,18 @@ struct Process {
     is_whole: bool,
 }
 
+/// The identity of a communicator, and how often its ranks have joined it: one of a file may be made again.
+type GroupKey = (u128, u32);
+
 /// Reads the entries of several processes, each in its own order, and collects what rules across ranks find.
 #[derive(Default)]
 pub struct RankChecker {
     processes: Vec<Process>,
-    groups: BTreeMap<u128, Group>,
+    groups: BTreeMap<GroupKey, Group>,
+    /// How often a rank has joined a communicator of this identity.
+    joins: HashMap<(u128, u32), u32>,
     /// The communicator and the rank of a process's communicator, by its id there.
-    ends: HashMap<(usize, u64), (u128, u32)>,
+    ends: HashMap<(usize, u64), (GroupKey, u32)>,
     stacks: Vec<(usize, u32)>,
     stack_numbers: HashMap<(usize, u32), u32>,
     findings: Findings,
@@ -250,9 +255,12 @@ impl RankChecker {
     pub fn entry(&mut self, process: usize, entry: &Entry<'_>) {
         match &entry.happening {
             Happening::Communicator(communicator, Change::Created) => {
-                let (identity, rank) = (communicator.identity, communicator.rank);
-                self.ends.insert((process, communicator.id), (identity, rank));
-                let group = self.groups.entry(identity).or_insert_with(|| Group {
+                let rank = communicator.rank;
+                let joins = self.joins.entry((communicator.identity, rank)).or_default();
+                *joins += 1;
+                let key = (communicator.identity, *joins);
+                self.ends.insert((process, communicator.id), (key, rank));
+                let group = self.groups.entry(key).or_insert_with(|| Group {
                     name: communicator.name.clone(),
                     size: communicator.size,
                     members: BTreeMap::new(),
@@ -266,35 +274,34 @@ impl RankChecker {
                 group.members.insert(rank, member);
             }
             Happening::Communicator(communicator, Change::Destroyed) => {
-                if let Some((identity, rank)) = self.ends.remove(&(process, communicator.id)) {
-                    self.end_member(identity, rank);
+                if let Some((key, rank)) = self.ends.remove(&(process, communicator.id)) {
+                    self.end_member(key, rank);
                 }
             }
             Happening::Collective(collective) => self.collective(process, entry, collective),
             Happening::Exit => {
-                let of_process =
-                    |(key, end): (&(usize, u64), &(u128, u32))| (key.0 == process).then_some(*end);
-                let ends: Vec<_> = self.ends.iter().filter_map(of_process).collect();
-                ends.into_iter().for_each(|(identity, rank)| self.end_member(identity, rank));
+                let of_process = self.ends.iter().filter(|((of, _), _)| *of == process);
+                let ends: Vec<_> = of_process.map(|(_, end)| *end).collect();
+                ends.into_iter().for_each(|(key, rank)| self.end_member(key, rank));
             }
             _ => {}
         }
     }
 
-    fn end_member(&mut self, identity: u128, rank: u32) {
-        let group = self.groups.get_mut(&identity);
+    fn end_member(&mut self, key: GroupKey, rank: u32) {
+        let group = self.groups.get_mut(&key);
         if let Some(member) = group.and_then(|group| group.members.get_mut(&rank)) {
             member.has_ended = true;
         }
     }
 
     fn collective(&mut self, process: usize, entry: &Entry<'_>, collective: &Collective) {
-        let Some(&(identity, rank)) = self.ends.get(&(process, collective.communicator)) else {
+        let Some(&(key, rank)) = self.ends.get(&(process, collective.communicator)) else {
             return;
         };
         let site =
             Site { stack: self.number_stack(process, entry.site.stack), ..entry.site.clone() };
-        let Some(group) = self.groups.get_mut(&identity) else { return };
+        let Some(group) = self.groups.get_mut(&key) else { return };
         let collective = collective.clone();
         let (to, from) = (collective.to.clone(), collective.from.clone());
         let call = Call { rank, number: 0, collective, site, time_ns: entry.time_ns };

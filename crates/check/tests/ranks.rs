@@ -184,6 +184,18 @@ fn one_that_left_the_communicator_has_ended() {
 }
 
 #[test]
+fn a_communicator_of_the_same_identity_is_a_new_one() {
+    let mut all = [Process::new(0, 2), Process::new(1, 2)];
+    for (rank, process) in all.iter_mut().enumerate() {
+        process.collective("HcclAllReduce", 8);
+        process.add("HcclCommDestroy", communicator(rank as u32, 2, Change::Destroyed));
+        process.add("HcclCommInitClusterInfo", communicator(rank as u32, 2, Change::Created));
+        process.collective("HcclAllReduce", 8 + rank as u64).exit();
+    }
+    assert!(check(&all).contains("rank 1, collective 1: HcclAllReduce of 9 fp32"));
+}
+
+#[test]
 fn messages_pair_up_whatever_comes_between() {
     let mut all = [Process::new(0, 2), Process::new(1, 2)];
     all[0].send(1, 8).collective("HcclAllReduce", 4).send(1, 9).receive(1, 5).exit();

@@ -69,12 +69,15 @@ impl<'a> RankCheck<'a> {
         text
     }
 
-    /// All processes have ended. The text is what was not in [`RankCheck::new_findings`]; there is nothing to report where no two ranks
-    /// of a communicator were seen.
-    pub fn finish(mut self, processes: &[ProcessCheck<'_>]) -> Option<(CheckedProcess, String)> {
+    /// All processes have ended; `processes` are the checks that [`RankCheck::close`] adds to.
+    pub fn finish(&mut self, processes: &[ProcessCheck<'_>]) -> String {
         self.checker.finish();
         let stacks: Vec<&RecordedStacks> = processes.iter().map(ProcessCheck::stacks).collect();
-        let text = self.new_findings(&stacks);
+        self.new_findings(&stacks)
+    }
+
+    /// Adds what was found to the list of processes: to the only one, or as one more where two ranks of a communicator were seen.
+    pub fn close(mut self, processes: &mut Vec<CheckedProcess>) {
         let mut findings = std::mem::take(self.checker.findings_mut());
         let mut suppressed = 0;
         findings.retain(|finding| {
@@ -82,16 +85,19 @@ impl<'a> RankCheck<'a> {
             suppressed += usize::from(is_suppressed);
             !is_suppressed
         });
-        let is_empty = findings.list().is_empty() && suppressed == 0;
-        let is_across_processes = processes.len() > 1 && self.checker.ranks_seen() > 1;
-        let process = CheckedProcess {
-            title: TITLE.into(),
-            findings,
-            stacks: self.stacks,
-            warnings: Vec::new(),
-            suppressed,
-            is_incomplete: false,
-        };
-        (!is_empty || is_across_processes).then_some((process, text))
+        if let [only] = &mut processes[..] {
+            let own = |number| self.checker.stack(number).map_or(0, |(_, own)| own);
+            only.findings.append(findings, own);
+            only.suppressed += suppressed;
+        } else if self.checker.ranks_seen() > 1 {
+            processes.push(CheckedProcess {
+                title: TITLE.into(),
+                findings,
+                stacks: self.stacks,
+                warnings: Vec::new(),
+                suppressed,
+                is_incomplete: false,
+            });
+        }
     }
 }

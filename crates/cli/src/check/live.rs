@@ -59,7 +59,7 @@ impl<'a> LiveCheck<'a> {
             known: BTreeSet::new(),
             processes: Vec::new(),
             across: RankCheck::new(rules),
-            printer: Printer::default(),
+            printer: Printer::new(sessions.len()),
         }
     }
 
@@ -120,17 +120,15 @@ impl<'a> LiveCheck<'a> {
         }
         let (checks, followers): (Vec<_>, Vec<_>) =
             self.processes.into_iter().map(|it| (it.check, it.follower)).unzip();
-        let across = self.across.finish(&checks);
+        let found_across = self.across.finish(&checks);
         let mut checked = Vec::new();
         for (check, follower) in checks.into_iter().zip(followers) {
             let (process, text) = check.finish(follower.damage(), follower.is_cut_short());
             self.printer.print(&process.title, &text);
             checked.push(process);
         }
-        if let Some((process, text)) = across {
-            self.printer.print(across::TITLE, &text);
-            checked.push(process);
-        }
+        self.printer.print(across::TITLE, &found_across);
+        self.across.close(&mut checked);
         Ok(checked)
     }
 }
@@ -186,22 +184,29 @@ impl<'a> LiveProcess<'a> {
 }
 
 /// Prints findings of several processes as they come.
-#[derive(Default)]
 pub struct Printer {
-    /// The process whose findings were printed last; empty before the first.
-    last: String,
+    /// The process whose findings were printed last; `None` before the first.
+    last: Option<String>,
+    /// It is said of the first, too, whose findings they are.
+    is_first_named: bool,
 }
 
 impl Printer {
-    /// The report goes to stderr: stdout is the program's. From the second process on, it is said whose findings they are.
+    /// For this many programs or records.
+    pub fn new(count: usize) -> Printer {
+        Printer { last: None, is_first_named: count > 1 }
+    }
+
+    /// The report goes to stderr: stdout is the program's. At the latest from the second process on, it is said whose findings they are.
     pub fn print(&mut self, title: &str, text: &str) {
         if text.is_empty() {
             return;
         }
-        if !self.last.is_empty() && self.last != title {
+        let is_named = self.last.as_ref().map_or(self.is_first_named, |last| last != title);
+        if is_named {
             eprintln!("{title}");
         }
-        self.last = title.to_owned();
+        self.last = Some(title.to_owned());
         eprint!("{text}");
     }
 }

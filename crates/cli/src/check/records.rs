@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use cairn_record::{ReadError, Reader};
 
 use super::{
-    across::RankCheck,
+    across::{self, RankCheck},
     live::Printer,
     process::{CheckedProcess, ProcessCheck, Rules},
 };
@@ -62,16 +62,18 @@ pub fn check(paths: &[PathBuf], rules: &Rules) -> Result<Vec<CheckedProcess>> {
         }
         (process, text)
     };
-    let mut checked: Vec<(CheckedProcess, String)> =
+    let checked: Vec<(CheckedProcess, String)> =
         checks.into_iter().zip(others).map(finish).collect();
     drop(progress);
-    checked.extend(found_across);
-    let mut printer = Printer::default();
+    let mut printer = Printer::new(paths.len());
     let print = |(process, text): (CheckedProcess, String)| {
         printer.print(&process.title, &text);
         process
     };
-    Ok(checked.into_iter().map(print).collect())
+    let mut checked: Vec<CheckedProcess> = checked.into_iter().map(print).collect();
+    printer.print(across::TITLE, &found_across);
+    across.close(&mut checked);
+    Ok(checked)
 }
 
 impl RecordCheck<'_> {

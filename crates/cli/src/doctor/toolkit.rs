@@ -61,6 +61,7 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
         }
     }
     report.fine(format!("{links} names of libraries lead to {} files", REAL_LIBRARIES.len()));
+    check_engine(toolkit, report);
     for name in REAL_LIBRARIES {
         match Library::read(&toolkit.library(name)) {
             Ok(Library { soname: Some(soname), .. }) => report.wrong(format!(
@@ -70,6 +71,40 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
             Err(error) => report.wrong(format!("{error:#}")),
         }
     }
+}
+
+/// Can ranks communicate? The engine and all it needs lie in a folder of their own; a toolkit without it works with one rank.
+fn check_engine(toolkit: &Toolkit, report: &mut Report) {
+    let folder = toolkit.root().join("lib64/comm");
+    let engine = folder.join("libcairn_comm.so");
+    if !engine.exists() {
+        return report.note(
+            "lib64/comm/libcairn_comm.so is not there, so HCCL works with one rank only: the toolkit was built without Gloo. \
+             Install libgloo-dev, or let `cargo xtask toolkit` download Debian's packages, and build it again",
+        );
+    }
+    let (mut open, mut seen) = (vec![engine], Vec::new());
+    while let Some(path) = open.pop() {
+        match Library::read(&path) {
+            Ok(library) => {
+                let beside = library.needed.iter().map(|name| folder.join(name));
+                open.extend(beside.filter(|path| path.exists() && !seen.contains(path)));
+                if library.needed.iter().any(|name| name.starts_with("libgloo.so"))
+                    && !library.needed.iter().any(|name| folder.join(name).exists())
+                {
+                    report.wrong("lib64/comm lacks Gloo: run `cargo xtask toolkit` again");
+                }
+            }
+            Err(error) => report.wrong(format!("{error:#}")),
+        }
+        seen.push(path);
+    }
+    seen.sort();
+    seen.dedup();
+    report.fine(format!(
+        "ranks can communicate: lib64/comm has the engine over Gloo, {} libraries",
+        seen.len()
+    ));
 }
 
 #[cfg(test)]
@@ -111,6 +146,22 @@ mod tests {
         assert!(
             report.messages_with(Severity::Fine).contains("6 names of libraries lead to 2 files")
         );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn an_engine_is_seen_and_a_missing_one_noted() {
+        let root = scratch("engine");
+        assert!(examine(&root).messages_with(Severity::Note).contains("one rank only"));
+        let folder = root.join("lib64/comm");
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(root.join("lib64").join(REAL_LIBRARIES[0]), folder.join("libcairn_comm.so"))
+            .unwrap();
+        let report = examine(&root);
+        assert!(report.is_clean(), "{report}");
+        assert!(report.messages_with(Severity::Fine).contains("ranks can communicate"), "{report}");
+        fs::write(folder.join("libcairn_comm.so"), "no library").unwrap();
+        assert!(!examine(&root).is_clean());
         fs::remove_dir_all(root).unwrap();
     }
 

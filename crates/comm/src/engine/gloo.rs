@@ -72,27 +72,32 @@ struct RawMesh {
     _private: [u8; 0],
 }
 
+type Connect = unsafe extern "C" fn(
+    *const Spec,
+    *const StoreFunctions,
+    *mut *mut RawMesh,
+    *mut Failure,
+) -> i32;
+type Exchange = unsafe extern "C" fn(
+    *mut RawMesh,
+    *const Part,
+    usize,
+    *const Part,
+    usize,
+    u64,
+    *mut Failure,
+) -> i32;
+type Check = unsafe extern "C" fn(*mut RawMesh, *mut Failure) -> i32;
+type End = unsafe extern "C" fn(*mut RawMesh);
+
 /// The functions of the library.
 #[derive(Clone, Copy)]
 struct Functions {
-    connect: unsafe extern "C" fn(
-        *const Spec,
-        *const StoreFunctions,
-        *mut *mut RawMesh,
-        *mut Failure,
-    ) -> i32,
-    exchange: unsafe extern "C" fn(
-        *mut RawMesh,
-        *const Part,
-        usize,
-        *const Part,
-        usize,
-        u64,
-        *mut Failure,
-    ) -> i32,
-    check: unsafe extern "C" fn(*mut RawMesh, *mut Failure) -> i32,
-    close: unsafe extern "C" fn(*mut RawMesh),
-    destroy: unsafe extern "C" fn(*mut RawMesh),
+    connect: Connect,
+    exchange: Exchange,
+    check: Check,
+    close: End,
+    destroy: End,
 }
 
 /// Gloo with our shared-memory transport: connects ranks of one host through shared memory, others through TCP.
@@ -168,8 +173,11 @@ impl Functions {
             Ok(address)
         };
         // SAFETY: the type is that of comm.h.
-        let interface: unsafe extern "C" fn() -> u32 =
-            unsafe { std::mem::transmute(symbol(c"cairn_comm_interface")?) };
+        let interface = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(symbol(
+                c"cairn_comm_interface",
+            )?)
+        };
         // SAFETY: it takes nothing and only answers.
         let number = unsafe { interface() };
         if number != INTERFACE {
@@ -181,11 +189,15 @@ impl Functions {
         // SAFETY: the types are those of comm.h in the version that was just checked.
         unsafe {
             Ok(Functions {
-                connect: std::mem::transmute::<*mut c_void, _>(symbol(c"cairn_comm_connect")?),
-                exchange: std::mem::transmute::<*mut c_void, _>(symbol(c"cairn_comm_exchange")?),
-                check: std::mem::transmute::<*mut c_void, _>(symbol(c"cairn_comm_check")?),
-                close: std::mem::transmute::<*mut c_void, _>(symbol(c"cairn_comm_close")?),
-                destroy: std::mem::transmute::<*mut c_void, _>(symbol(c"cairn_comm_destroy")?),
+                connect: std::mem::transmute::<*mut c_void, Connect>(symbol(
+                    c"cairn_comm_connect",
+                )?),
+                exchange: std::mem::transmute::<*mut c_void, Exchange>(symbol(
+                    c"cairn_comm_exchange",
+                )?),
+                check: std::mem::transmute::<*mut c_void, Check>(symbol(c"cairn_comm_check")?),
+                close: std::mem::transmute::<*mut c_void, End>(symbol(c"cairn_comm_close")?),
+                destroy: std::mem::transmute::<*mut c_void, End>(symbol(c"cairn_comm_destroy")?),
             })
         }
     }

@@ -28,6 +28,7 @@ function fillTables() {
     formatBytes(pool.peak_reserved), formatBytes(pool.peak_live), pool.peak_live ? (pool.peak_reserved / pool.peak_live).toFixed(2) : "–"]));
   const tasks = [...summary.tasks].sort((a, b) => b.run.total_ns - a.run.total_ns);
   put("Tasks", ["name", "submitted", "failed", "ran for", "longest"], tasks.map(task => [task.name, formatCount(task.submitted), String(task.failed + task.dropped), formatTime(task.run.total_ns), formatTime(task.run.longest_ns)]));
+  put("Communicators", ["name", "rank", "operators", "bytes", "time inside"], summary.communicators.map(row => [row.name, `${row.rank} of ${row.size}`, formatCount(row.operators), formatBytes(row.bytes), formatTime(row.inside_ns)]));
   put("Waiting", ["call", "times", "total", "longest"], summary.waits.map(wait => [`${wait.site} for a ${wait.for}`, formatCount(wait.time.count), formatTime(wait.time.total_ns), formatTime(wait.time.longest_ns)]));
   put("Callbacks of user allocators", ["function", "times", "total", "longest"], summary.callbacks.map(call => [`${call.function} of ${call.object}`, formatCount(call.time.count), formatTime(call.time.total_ns), formatTime(call.time.longest_ns)]));
   put("Allocations", ["memory", "allocations", "frees", "bytes"], summary.traffic.map(row => [row.memory, formatCount(row.allocations), formatCount(row.frees), formatBytes(row.bytes)]));
