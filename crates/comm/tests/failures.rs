@@ -235,12 +235,13 @@ fn idle_ranks_notice_a_dead_peer_but_not_one_that_left_in_order() {
         left.wait();
         if rank < 2 {
             assert_eq!(communicator.async_error(), None);
+        }
+        left.wait();
+        if rank == 0 {
             let thread = world.thread(communicator.clone());
-            if rank == 0 {
-                thread.submit(all_reduce(&thread, 1)).unwrap();
-                let text = thread.synchronize().unwrap_err().text;
-                assert!(text.contains("rank 2 has destroyed the communicator"), "{text}");
-            }
+            thread.submit(all_reduce(&thread, 1)).unwrap();
+            let text = thread.synchronize().unwrap_err().text;
+            assert!(text.contains("rank 2 has destroyed the communicator"), "{text}");
         }
         left.wait();
         if rank == 1 {

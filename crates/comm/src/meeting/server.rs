@@ -20,6 +20,8 @@ const MAX_CONNECTIONS: usize = 8192;
 const MAX_STRANGERS: usize = 64;
 /// How long a connection may go without showing it.
 const STRANGER_LIMIT: Duration = Duration::from_secs(5);
+/// How much longer than its ranks a meeting point waits.
+const LATE: Duration = Duration::from_secs(20);
 /// Bytes of all keys and values.
 const MAX_STORED: usize = 64 << 20;
 /// Bytes that wait to be sent to one rank.
@@ -33,8 +35,10 @@ pub struct ServerSpec {
     pub ports: Vec<u16>,
     /// Who has it may come in.
     pub key: u128,
-    /// How long ranks wait for each other, and the server for the first of its communicators.
+    /// How long ranks wait for each other, from the first that comes on.
     pub timeout: Duration,
+    /// How long the server waits for the first of its communicators.
+    pub lifetime: Duration,
     /// Addresses that may connect; `None`: all.
     pub whitelist: Option<Vec<IpAddr>>,
 }
@@ -47,6 +51,7 @@ impl ServerSpec {
             ports: environment.ports.iter().cloned().flatten().collect(),
             key,
             timeout: environment.connect_timeout,
+            lifetime: environment.connect_timeout + LATE,
             whitelist: environment.whitelist.clone(),
         }
     }
@@ -187,7 +192,7 @@ impl Service {
             }
             self.end_late();
             self.remove_closed();
-            if !self.served && self.opened.elapsed() >= self.spec.timeout && self.is_quiet() {
+            if self.own_deadline().is_some_and(|at| at <= Instant::now()) && self.is_quiet() {
                 log::warn!("the meeting point ends: no communicator was complete in time");
                 break;
             }
@@ -234,8 +239,14 @@ impl Service {
         (happened(&fds[0]), happened(&fds[1]), ready)
     }
 
+    /// When the server ends by itself: nobody has ever been complete here, and nobody gathers.
+    fn own_deadline(&self) -> Option<Instant> {
+        let gathers = self.groups.values().any(|group| group.outcome.is_none());
+        (!self.served && !gathers).then(|| self.opened + self.spec.lifetime)
+    }
+
     fn next_deadline(&self) -> Option<Instant> {
-        let own = (!self.served).then(|| self.opened + self.spec.timeout);
+        let own = self.own_deadline();
         let groups = self.groups.values().filter(|group| group.outcome.is_none());
         let groups = groups.map(|group| group.since + self.spec.timeout);
         let connections =
