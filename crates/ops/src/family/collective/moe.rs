@@ -192,7 +192,7 @@ impl Routing {
 
 /// One row of a contiguous matrix.
 fn row(matrix: &Layout, at: usize) -> Layout {
-    matrix.at(0, at).without(0)
+    matrix.at(0, at)
 }
 
 /// The ranges of rows as messages, one for each rank.
@@ -275,8 +275,7 @@ fn dispatch(call: &mut Call<'_>) -> Result<Plan> {
         for slot in 0..slots {
             if let Some(place) = routing.place(memory, slot) {
                 let to = ViewMut::over(memory.scratch_bytes(&sent), row(&sent.layout, place));
-                let token =
-                    memory.view_with_layout(&x, x.layout.at(0, slot / routing.choices).without(0));
+                let token = memory.view_with_layout(&x, x.layout.at(0, slot / routing.choices));
                 copy(memory.parallel, to.expect("a row"), token);
             }
         }
@@ -307,7 +306,7 @@ fn dispatch(call: &mut Call<'_>) -> Result<Plan> {
                         memory.scratch_bytes(&received),
                         row(&received.layout, before + at),
                     );
-                    let target = out.with_layout(out.layout.at(0, next + at).without(0));
+                    let target = out.with_layout(out.layout.at(0, next + at));
                     copy(memory.parallel, memory.out(&target), source.expect("a row"));
                 }
                 next += count;
@@ -401,7 +400,7 @@ fn combine(call: &mut Call<'_>) -> Result<Plan> {
             for expert in 0..each {
                 for at in rows_of(counts, size, capacity, expert, rank)? {
                     let to = ViewMut::over(memory.scratch_bytes(&sent), row(&sent.layout, next));
-                    let token = memory.view_with_layout(&x, x.layout.at(0, at).without(0));
+                    let token = memory.view_with_layout(&x, x.layout.at(0, at));
                     copy(memory.parallel, to.expect("a row"), token);
                     next += 1;
                 }
@@ -426,7 +425,7 @@ fn combine(call: &mut Call<'_>) -> Result<Plan> {
             match &shared {
                 None => map1(memory.parallel, sum, sum.view(), |_: f32| 0.0),
                 Some(shared) => {
-                    let layout = shared.at(0, token).without(0);
+                    let layout = shared.at(0, token);
                     copy(memory.parallel, sum, shared.with_layout(layout).view(memory));
                 }
             }
@@ -444,7 +443,7 @@ fn combine(call: &mut Call<'_>) -> Result<Plan> {
                     );
                 }
             }
-            let target = out.with_layout(out.layout.at(0, token).without(0));
+            let target = out.with_layout(out.layout.at(0, token));
             copy(memory.parallel, memory.out(&target), sum.view());
         }
         Ok(())
