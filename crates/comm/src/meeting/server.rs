@@ -142,6 +142,8 @@ struct Group {
     gathering: Gathering,
     values: BTreeMap<String, Vec<u8>>,
     outcome: Option<std::result::Result<(), String>>,
+    /// A rank that went without leaving.
+    lost: Option<u32>,
 }
 
 struct Service {
@@ -337,6 +339,7 @@ impl Service {
             gathering: Gathering::default(),
             values: BTreeMap::new(),
             outcome: None,
+            lost: None,
         });
         match request {
             Request::Hello { .. } => self.connections[at].drop_now(),
@@ -369,6 +372,10 @@ impl Service {
             }
             Request::Get { key, timeout_ms } => match group.values.get(&key) {
                 Some(value) => self.connections[at].send(&Reply::Value(value.clone())),
+                None if timeout_ms > 0 && group.lost.is_some() => {
+                    let reply = gone(group.lost.unwrap_or_default());
+                    self.connections[at].send(&reply);
+                }
                 None if timeout_ms == 0 => self.connections[at].send(&Reply::Nothing),
                 None => {
                     let until = Instant::now() + Duration::from_millis(u64::from(timeout_ms));
@@ -457,7 +464,8 @@ impl Service {
         let closed: Vec<Connection> = self.connections.extract_if(.., is_closed).collect();
         for connection in &closed {
             let (Some(rank), Some(name)) = (connection.rank, &connection.group) else { continue };
-            let Some(group) = self.groups.get(name) else { continue };
+            let Some(group) = self.groups.get_mut(name) else { continue };
+            group.lost = Some(rank);
             if group.outcome.is_none() {
                 let text = format!("rank {rank} left before all ranks had come");
                 self.fail(name, Code::Remote, text);
@@ -465,7 +473,7 @@ impl Service {
             for other in &mut self.connections {
                 if other.waits.is_some() && other.group.as_ref() == Some(name) {
                     other.waits = None;
-                    other.send(&refused(Code::Remote, format!("rank {rank} is gone")));
+                    other.send(&gone(rank));
                     other.flush();
                 }
             }
@@ -481,6 +489,10 @@ impl Service {
                 group.values.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         }
     }
+}
+
+fn gone(rank: u32) -> Reply {
+    refused(Code::Remote, format!("rank {rank} is gone"))
 }
 
 fn refused(code: Code, text: String) -> Reply {
