@@ -87,19 +87,6 @@ impl Node {
     pub fn needs_value_of(&self, at: usize, count: usize) -> bool {
         self.marks.needs_values.contains(&self.declared(at, count))
     }
-
-    /// The declared index of input `at` of a call with `count` inputs: a list takes as many as are left.
-    fn declared(&self, at: usize, count: usize) -> usize {
-        let list = self.inputs.iter().position(|name| name.ends_with("[]"));
-        let others = self.inputs.len() - 1;
-        match list {
-            Some(list) if at > list => {
-                let list_length = count.saturating_sub(others).max(1);
-                if at < list + list_length { list } else { at + 1 - list_length }
-            }
-            _ => at,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -114,5 +101,11 @@ mod tests {
         assert!(concat.needs_value_of(3, 4) && !concat.needs_value_of(1, 4));
         assert_eq!(nodes()["Pack"].declared(2, 3), 0);
         assert_eq!(nodes()["GatherV2"].declared(2, 3), 2);
+        let fused = nodes()["FusedInferAttentionScore"];
+        let all = fused.inputs.len();
+        let declared = |count: usize| [1, 2, 3, 4, 6].map(|at| fused.declared(at, count));
+        assert_eq!(declared(3), [1, 2, 3, 4, 6]);
+        assert_eq!(declared(all), [1, 2, 3, 4, 6]);
+        assert_eq!(declared(all + 2), [1, 1, 2, 2, 4]);
     }
 }
