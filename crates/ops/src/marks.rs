@@ -18,6 +18,8 @@ pub struct Marks {
     /// It writes its first input in place; its first output is that memory. Of a list, every tensor is the output with
     /// its number.
     pub writes_first: bool,
+    /// It writes other inputs in place: pairs of an output and of the declared index of the input whose memory it is.
+    pub writes: &'static [(usize, usize)],
     /// Its outputs follow from the sizes and types of its inputs; it reads no element. It can be answered on
     /// the host while the inputs' values are unknown.
     pub from_shapes: bool,
@@ -34,6 +36,7 @@ impl Marks {
         random: false,
         view: false,
         writes_first: false,
+        writes: &[],
         from_shapes: false,
         needs_values: &[],
         sized_by_values: false,
@@ -62,6 +65,12 @@ impl Node {
     /// Marked [`writes_first`](Marks::writes_first).
     pub const fn writes_first(mut self) -> Node {
         self.marks.writes_first = true;
+        self
+    }
+
+    /// Marked [`writes`](Marks::writes) of these outputs and inputs.
+    pub const fn writes(mut self, pairs: &'static [(usize, usize)]) -> Node {
+        self.marks.writes = pairs;
         self
     }
 

@@ -10,6 +10,7 @@ mod batch;
 mod batch_matmul;
 mod batch_update;
 mod box_coding;
+mod cache;
 mod causal_conv;
 mod chunking;
 mod clamp;
@@ -113,6 +114,11 @@ pub const ROWS: &[&[Row]] = &[
     attention::ROWS,
     attention::MERGING_ROWS,
     attention::INFERENCE_ROWS,
+    cache::gather::ROWS,
+    cache::latent::ROWS,
+    cache::norm_rope::ROWS,
+    cache::positions::ROWS,
+    cache::scatter::ROWS,
     masking::ROWS,
     causal_conv::ROWS,
     chunking::ROWS,
@@ -192,6 +198,9 @@ pub const NODES: &[&[Node]] = &[
     attention::NODES,
     attention::MERGING_NODES,
     attention::INFERENCE_NODES,
+    cache::latent::NODES,
+    cache::norm_rope::NODES,
+    cache::scatter::NODES,
     masking::NODES,
     causal_conv::NODES,
     clamp::NODES,
