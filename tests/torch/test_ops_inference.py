@@ -252,18 +252,6 @@ def test_incremental(paged):
     close(have, torch.stack([reference(*all, 0.3)[0] for all in zip(q, k, v)]))
 
 
-def test_a_block_out_of_range_is_named():
-    import torch_npu
-
-    q, cache = tensor((1, 2, 1, 16), 1), tensor((3, 2, 16, 16), 2)
-    table = torch.tensor([[1, 3, -5]], dtype=torch.int32).npu()
-    arguments = {"num_heads": 2, "input_layout": "BNSD", "block_table": table, "block_size": 16}
-    # The third is not needed.
-    with pytest.raises(RuntimeError, match=r"blockTable\w*\[0, 1\] = 3 is no block: the cache has 3"):
-        torch_npu.npu_fused_infer_attention_score(q.npu(), cache.npu(), cache.npu(), actual_seq_lengths_kv=[20], **arguments)
-        torch.npu.synchronize()
-
-
 def test_quantised_arguments_are_named():
     import torch_npu
 
