@@ -228,7 +228,7 @@ impl Node {
     }
 
     /// The index at which the input at an index of a call with `count` inputs is declared.
-    pub(crate) fn declared(&self, at: usize, count: usize) -> usize {
+    pub fn declared(&self, at: usize, count: usize) -> usize {
         let ((first, lists), length) = (self.lists(), self.list_length(count));
         match at.checked_sub(first) {
             Some(after) if after < lists * length => first + after / length,

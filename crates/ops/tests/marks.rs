@@ -183,10 +183,8 @@ fn rows_that_need_values_say_of_which_inputs() {
             let marked = case.node.needs_value_of(at, inputs.len());
             assert!(!needs || marked, "{}: input {at} is needed and not marked", case.line);
             if needs {
-                needed
-                    .entry(case.node.name)
-                    .or_default()
-                    .insert(at.min(case.node.inputs.len() - 1));
+                let declared = case.node.declared(at, inputs.len());
+                needed.entry(case.node.name).or_default().insert(declared);
             }
         }
     }
