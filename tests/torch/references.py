@@ -705,3 +705,104 @@ def by_columns(x, pooled):
     values, indices = pooled
     height, width = x.shape[2:]
     return in_whole(x, (values, indices % width * height + indices // width))
+
+
+def inference(query, key, value, scale, keys=None, queries=None, table=None, prefix=None, slopes=None, causal=False):
+    """Attention for inference, batches, heads, positions, features, and the logarithms of sums: infinity and zeros for queries
+    beyond `queries`. `keys` are lengths; keys are in the blocks of `table`, or come after `prefix`, keys and values of one batch.
+    `slopes` are factors of distances, and how far the first key is after the first query. Lists have a tensor for each batch."""
+    batches, heads, positions, _ = query.shape
+    result, logarithms = query.new_zeros(*query.shape[:3], value[0].shape[-1]), query.new_full((*query.shape[:3], 1), torch.inf)
+    for at in range(batches):
+        both = []
+        for one, before in zip((key, value), prefix or (None, None)):
+            if table is None:
+                one = one[at][: keys[at]] if one[at].dim() == 2 else one[at].reshape(one[at].shape[-3:])[:, : keys[at] if keys else None]
+            else:
+                one = one[table[at, : -(-keys[at] // one.shape[2])].long()].transpose(0, 1).flatten(1, 2)[:, : keys[at]]
+            one = one if before is None else torch.cat((before, one), 1)
+            both.append(one.repeat_interleave(heads // one.shape[0], 0))
+        count = queries[at] if queries else positions
+        scores = scale * query[at, :, :count] @ both[0].mT
+        distance = torch.arange(scores.shape[-1])[None] - torch.arange(count)[:, None]
+        if slopes:
+            scores = scores - slopes[0][:, None, None] * (distance + slopes[1]).abs()
+        if causal:
+            scores = scores.masked_fill(distance > 0, -torch.inf)
+        result[at, :, :count] = scores.softmax(-1) @ both[1]
+        logarithms[at, :, :count] = scores.logsumexp(-1, keepdim=True)
+    return result, logarithms
+
+
+def put_into_slots(cache, slots, rows):
+    """Blocks, positions, heads, features with the rows of tokens in their slots; none for a slot that is negative."""
+    cache = cache.clone()
+    for slot, row in zip(slots.flatten().tolist(), rows):
+        if slot >= 0:
+            cache.flatten(0, 1)[slot] = row.to(cache.dtype)
+    return cache
+
+
+def root_mean_square_norm(x, gamma, epsilon):
+    return x.double() * (x.double().square().mean(-1, keepdim=True) + epsilon).rsqrt() * gamma.double()
+
+
+def rotated_halves(x, cos, sin, interleaved=False):
+    x = torch.cat((x[..., ::2], x[..., 1::2]), -1) if interleaved else x
+    first, second = x.chunk(2, -1)
+    return x * cos.double() + torch.cat((-second, first), -1) * sin.double()
+
+
+def norm_rope_cache(kv, gamma, cos, sin, index, keys, values, epsilon):
+    """What KvRmsNormRopeCache makes, its caches by batches."""
+    norm = root_mean_square_norm(kv[..., : gamma.numel()], gamma, epsilon)
+    rope = rotated_halves(kv[..., gamma.numel() :].double(), cos, sin, True)
+    caches = [
+        torch.stack([put_into_slots(one[None, 0, :, None], slots, new[0][:, None])[0, :, 0][None] for one, slots, new in zip(cache, index, rows)])
+        for cache, rows in ((keys, rope), (values, norm))
+    ]
+    return *caches, rope.to(kv.dtype), norm.to(kv.dtype)
+
+
+def in_chunks(cache):
+    """Blocks, positions, heads, features as blocks, chunks of 16 features of all heads, positions, features."""
+    return cache.flatten(2).unflatten(2, (-1, 16)).transpose(1, 2).contiguous()
+
+
+def norm_rope_all(qkv, gammas, cos, sin, index, caches, heads, features, epsilon):
+    """What QkvRmsNormRopeCache makes."""
+    rows = qkv.double().unflatten(1, (-1, features))
+    q, k, v = rows.split(heads, 1)
+    q, k = (rotated_halves(root_mean_square_norm(x, gamma, epsilon), cos[:, None], sin[:, None]) for x, gamma in zip((q, k), gammas))
+    by_slots = [cache.transpose(1, 2).flatten(2).unflatten(2, (-1, features)) for cache in caches]
+    stored = [in_chunks(put_into_slots(cache, index, new)) for cache, new in zip(by_slots, (k, v))]
+    q, k, v = (one.flatten(1).to(qkv.dtype) for one in (q, k, v))
+    return q, *stored, q, k, v
+
+
+def latent_prolog(x, down, to_heads, up, latent, gamma_q, gamma_k, sin, cos, index, keys, ropes):
+    """What MlaProlog makes of packed tokens."""
+    heads, features, width = up.shape
+    low = root_mean_square_norm(x.double() @ down.double(), gamma_q, 1e-5)
+    all_heads = (low @ to_heads.double()).unflatten(-1, (heads, -1))
+    query = torch.einsum("tnd,ndw->tnw", all_heads[..., :features], up.double())
+    rope = rotated_halves(all_heads[..., features:], cos[:, None], sin[:, None], True)
+    both = x.double() @ latent.double()
+    new = root_mean_square_norm(both[:, :width], gamma_k, 1e-5), rotated_halves(both[:, width:], cos, sin, True)
+    caches = [put_into_slots(cache, index, rows[:, None]) for cache, rows in zip((keys, ropes), new)]
+    return query.to(x.dtype), rope.to(x.dtype), *caches
+
+
+def served_flat(query, key, value, scale, keys=None, queries=None):
+    """As `inference`, of two heads in the order BSH."""
+    query, key, value = (one.unflatten(2, (2, -1)).transpose(1, 2) for one in (query, key, value))
+    return inference(query, key, value, scale, keys, queries)[0].transpose(1, 2).flatten(2)
+
+
+def rope_by_position(x, factors, features):
+    """The first features of each head rotated by cosines and sines of its token, halves apart."""
+    x = x.unflatten(1, (-1, features))
+    cos, sin = (one[:, None] for one in factors.chunk(2, -1))
+    count = factors.shape[-1]
+    first, second = x[..., :count].chunk(2, -1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin, x[..., count:]), -1).flatten(1)

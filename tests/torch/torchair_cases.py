@@ -125,6 +125,28 @@ def updated_list(x):
 
 
 # What torchair makes of single functions; only forward.
+def served(x):
+    """Attention of one token for each of two sequences to a paged cache."""
+    cache = torch.linspace(-1, 1, 3 * 3 * 16 * 4, device=x.device).reshape(3, 3, 16, 4)
+    table = torch.tensor([[2, 0], [1, 0]], dtype=torch.int32, device=x.device)
+    if x.device.type == "cpu":
+        return references.inference(x[:, :, None], cache, -cache, 0.5, [20, 9], table=table)[0]
+    return torch_npu.npu_fused_infer_attention_score(
+        x[:, :, None], cache, -cache, num_heads=3, scale=0.5, input_layout="BNSD", block_table=table, block_size=16,
+        actual_seq_lengths_kv=[20, 9],
+    )[0]  # fmt: skip
+
+
+def put_into_cache(x):
+    """Two tokens in the slots of a paged cache."""
+    keys, values = torch.zeros(2, 16, 3, 4, device=x.device), torch.ones(2, 16, 3, 4, device=x.device)
+    slots = torch.tensor([5, 20], dtype=torch.int32, device=x.device)
+    if x.device.type == "cpu":
+        return references.put_into_slots(keys, slots, x) + 2 * references.put_into_slots(values, slots, -x)
+    torch_npu.npu_scatter_pa_kv_cache(x, -x, keys, values, slots, cache_mode="Norm")
+    return keys + 2 * values
+
+
 FUNCTIONS = {
     "rsub": lambda x: 2 - x,
     "std": lambda x: x.std(2),
@@ -147,6 +169,8 @@ FUNCTIONS = {
     "where": lambda x: torch.where(x > 0, x, -x).sqrt(),
     "scatter update": updated,
     "scatter list": updated_list,
+    "attention to a paged cache": served,
+    "slots of a paged cache": put_into_cache,
     "fft": lambda x: torch.fft.fft(torch.complex(x, x + 1), dim=1, norm="ortho"),
     "fft2": lambda x: torch.fft.fft2(torch.complex(x, x + 1)),
 }

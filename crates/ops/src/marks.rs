@@ -18,6 +18,8 @@ pub struct Marks {
     /// It writes its first input in place; its first output is that memory. Of a list, every tensor is the output with
     /// its number.
     pub writes_first: bool,
+    /// It writes other inputs in place: pairs of an output and of the declared index of the input whose memory it is.
+    pub writes: &'static [(usize, usize)],
     /// Its outputs follow from the sizes and types of its inputs; it reads no element. It can be answered on
     /// the host while the inputs' values are unknown.
     pub from_shapes: bool,
@@ -41,6 +43,7 @@ impl Marks {
         random: false,
         view: false,
         writes_first: false,
+        writes: &[],
         from_shapes: false,
         needs_values: &[],
         sized_by_values: false,
@@ -73,6 +76,12 @@ impl Node {
         self
     }
 
+    /// Marked [`writes`](Marks::writes) of these outputs and inputs.
+    pub const fn writes(mut self, pairs: &'static [(usize, usize)]) -> Node {
+        self.marks.writes = pairs;
+        self
+    }
+
     /// Marked [`from_shapes`](Marks::from_shapes).
     pub const fn from_shapes(mut self) -> Node {
         self.marks.from_shapes = true;
@@ -101,19 +110,6 @@ impl Node {
     pub fn needs_value_of(&self, at: usize, count: usize) -> bool {
         self.marks.needs_values.contains(&self.declared(at, count))
     }
-
-    /// The declared index of input `at` of a call with `count` inputs: a list takes as many as are left.
-    fn declared(&self, at: usize, count: usize) -> usize {
-        let list = self.inputs.iter().position(|name| name.ends_with("[]"));
-        let others = self.inputs.len() - 1;
-        match list {
-            Some(list) if at > list => {
-                let list_length = count.saturating_sub(others).max(1);
-                if at < list + list_length { list } else { at + 1 - list_length }
-            }
-            _ => at,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -128,5 +124,11 @@ mod tests {
         assert!(concat.needs_value_of(3, 4) && !concat.needs_value_of(1, 4));
         assert_eq!(nodes()["Pack"].declared(2, 3), 0);
         assert_eq!(nodes()["GatherV2"].declared(2, 3), 2);
+        let fused = nodes()["FusedInferAttentionScore"];
+        let all = fused.inputs.len();
+        let declared = |count: usize| [1, 2, 3, 4, 6].map(|at| fused.declared(at, count));
+        assert_eq!(declared(3), [1, 2, 3, 4, 6]);
+        assert_eq!(declared(all), [1, 2, 3, 4, 6]);
+        assert_eq!(declared(all + 2), [1, 1, 2, 2, 4]);
     }
 }

@@ -27,6 +27,10 @@ pub enum ArgSource {
     /// By name: one of several lists of inputs that have the same length. The first number is its index among
     /// them, the second how many they are; the third is how many single inputs follow the last of them.
     Among(usize, usize, usize),
+    /// By name: the list of inputs that is declared at this index. All lists have the same length.
+    Listed(usize),
+    /// By name: the single input that is declared at this index, after lists.
+    Beyond(usize),
     /// By name: the input at this index counted from the last, which is 0.
     Last(usize),
     /// By name: all outputs from this index on, as a list.
@@ -205,6 +209,40 @@ impl Node {
         })
     }
 
+    /// Where lists of inputs begin among those declared, and how many there are, one after the other.
+    fn lists(&self) -> (usize, usize) {
+        let is_list = |name: &&str| name.ends_with("[]");
+        let first = self.inputs.iter().position(|name| is_list(&name));
+        let first = first.unwrap_or(self.inputs.len());
+        (first, self.inputs[first..].iter().take_while(|name| is_list(name)).count())
+    }
+
+    /// The length of each list of a call with `count` inputs, at least 1: single inputs at the end may be left off.
+    pub(crate) fn list_length(&self, count: usize) -> usize {
+        let (_, lists) = self.lists();
+        let singles = self.inputs.len() - lists;
+        (count.saturating_sub(singles) / lists.max(1)).max(1)
+    }
+
+    /// The index, in a call with `count` inputs, of the input or list that is declared at an index.
+    fn position_of(&self, declared: usize, count: usize) -> usize {
+        let ((first, lists), length) = (self.lists(), self.list_length(count));
+        match declared.checked_sub(first) {
+            Some(after) => first + after.min(lists) * length + after.saturating_sub(lists),
+            None => declared,
+        }
+    }
+
+    /// The index at which the input at an index of a call with `count` inputs is declared.
+    pub fn declared(&self, at: usize, count: usize) -> usize {
+        let ((first, lists), length) = (self.lists(), self.list_length(count));
+        match at.checked_sub(first) {
+            Some(after) if after < lists * length => first + after / length,
+            Some(after) => first + lists + (after - lists * length),
+            None => at,
+        }
+    }
+
     /// Runs a function with a [`Call`] whose arguments are picked as the row says.
     fn with_call<T>(
         &self,
@@ -247,6 +285,18 @@ impl Node {
                     let (name, start, list) =
                         list_among(self.inputs, node_args.inputs, which, of, after)?;
                     (name, Arg::Tensors(list), start)
+                }
+                ArgSource::Listed(declared) => {
+                    let start = self.position_of(declared, inputs);
+                    let list = node_args.inputs.iter().skip(start).take(self.list_length(inputs));
+                    let list = list.flatten().cloned().collect();
+                    (bare_name(self.inputs, declared), Arg::Tensors(list), start)
+                }
+                ArgSource::Beyond(declared) => {
+                    let at = self.position_of(declared, inputs);
+                    let tensor = node_args.inputs.get(at).cloned().flatten();
+                    let arg = tensor.map_or(Arg::Absent, Arg::Tensor);
+                    (bare_name(self.inputs, declared), arg, at)
                 }
                 ArgSource::Last(from_end) => {
                     let at = inputs.checked_sub(from_end + 1);

@@ -142,6 +142,13 @@ fn rows_that_name_their_first_input_as_output_and_only_those_write_it() {
     for node in nodes().values() {
         let names = node.inputs.first().is_some_and(|name| node.outputs.first() == Some(name));
         assert_eq!(names, node.marks.writes_first, "{}", node.name);
+        let named = node.outputs.iter().enumerate().filter_map(|(output, name)| {
+            let input = node.inputs.iter().position(|input| input == name)?;
+            ((output, input) != (0, 0)).then_some((output, input))
+        });
+        if !node.marks.writes_first {
+            assert_eq!(named.collect::<Vec<_>>(), node.marks.writes, "{}", node.name);
+        }
     }
     for case in cases().iter().filter(|case| case.node.marks.writes_first) {
         let (inputs, mut outputs) = case.tensors();
@@ -176,10 +183,8 @@ fn rows_that_need_values_say_of_which_inputs() {
             let marked = case.node.needs_value_of(at, inputs.len());
             assert!(!needs || marked, "{}: input {at} is needed and not marked", case.line);
             if needs {
-                needed
-                    .entry(case.node.name)
-                    .or_default()
-                    .insert(at.min(case.node.inputs.len() - 1));
+                let declared = case.node.declared(at, inputs.len());
+                needed.entry(case.node.name).or_default().insert(declared);
             }
         }
     }

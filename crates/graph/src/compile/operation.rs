@@ -44,10 +44,12 @@ impl Operation {
         Operation { name, row: cairn_ops::copy(), attrs: Vec::new() }
     }
 
-    /// How many of its outputs are the inputs of the same numbers, written in place: the first, or all of a list.
-    pub fn in_place_count(&self, outputs: usize) -> usize {
-        match self.row.inputs.first() {
-            Some(first) if self.row.marks.writes_first => {
+    /// Pairs of an output and the input that it is written into, in place: the first, or all of a list, or those that the row
+    /// names. A row that names some has no lists.
+    pub fn in_place(&self, outputs: usize) -> Vec<(usize, usize)> {
+        let marks = self.row.marks;
+        let count = match self.row.inputs.first() {
+            Some(first) if marks.writes_first => {
                 if first.ends_with("[]") {
                     outputs
                 } else {
@@ -55,7 +57,9 @@ impl Operation {
                 }
             }
             _ => 0,
-        }
+        };
+        let named = marks.writes.iter().copied().filter(|(output, _)| *output < outputs);
+        (0..count).map(|at| (at, at)).chain(named).collect()
     }
 
     /// The index of each of the operator's inputs among those of a node, by name where the node names them;

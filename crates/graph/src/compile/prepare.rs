@@ -312,7 +312,7 @@ impl<'a> Preparation<'a> {
             )));
         };
         let inputs = self.input_values(node, &operation)?;
-        for at in 0..operation.in_place_count(node.output_descs.len().max(1)) {
+        for (_, at) in operation.in_place(node.output_descs.len().max(1)) {
             if let Some(written) = inputs.get(at).copied().flatten() {
                 let what =
                     if at == 0 { "its first input".into() } else { format!("its input {at}") };

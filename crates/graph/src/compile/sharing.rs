@@ -7,8 +7,8 @@ impl WorkNode {
     /// Pairs of an output and the input that it is written into, in place.
     pub fn in_place_outputs(&self) -> Vec<(usize, ValueId)> {
         match &self.work {
-            Work::Operation(operation) => (0..operation.in_place_count(self.outputs.len()))
-                .filter_map(|at| Some((at, self.inputs.get(at).copied().flatten()?)))
+            Work::Operation(operation) => (operation.in_place(self.outputs.len()).into_iter())
+                .filter_map(|(output, at)| Some((output, self.inputs.get(at).copied().flatten()?)))
                 .collect(),
             Work::Custom(custom) => custom.in_place_outputs(&self.inputs),
             Work::Control(_) | Work::Jump(_) => Vec::new(),

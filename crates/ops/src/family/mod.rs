@@ -10,6 +10,7 @@ mod batch;
 mod batch_matmul;
 mod batch_update;
 mod box_coding;
+mod cache;
 mod causal_conv;
 mod chunking;
 mod clamp;
@@ -116,6 +117,12 @@ pub const ROWS: &[&[Row]] = &[
     arithmetic::ROWS,
     attention::ROWS,
     attention::MERGING_ROWS,
+    attention::INFERENCE_ROWS,
+    cache::gather::ROWS,
+    cache::latent::ROWS,
+    cache::norm_rope::ROWS,
+    cache::positions::ROWS,
+    cache::scatter::ROWS,
     masking::ROWS,
     causal_conv::ROWS,
     chunking::ROWS,
@@ -197,6 +204,10 @@ pub const NODES: &[&[Node]] = &[
     arithmetic::NODES,
     attention::NODES,
     attention::MERGING_NODES,
+    attention::INFERENCE_NODES,
+    cache::latent::NODES,
+    cache::norm_rope::NODES,
+    cache::scatter::NODES,
     masking::NODES,
     causal_conv::NODES,
     clamp::NODES,

@@ -51,7 +51,7 @@ impl Rotation {
 
     /// Rotates a line.
     #[inline(always)]
-    fn rotate<C: Real>(self, x: &[C], cos: &[C], sin: &[C], y: &mut [C]) {
+    pub(crate) fn rotate<C: Real>(self, x: &[C], cos: &[C], sin: &[C], y: &mut [C]) {
         let half = x.len() / 2;
         match self {
             Rotation::Half => {

@@ -7,9 +7,11 @@
 mod arguments;
 mod bound;
 mod features;
+mod inference;
 mod merging;
 mod rows;
 
+pub use inference::{NODES as INFERENCE_NODES, ROWS as INFERENCE_ROWS};
 pub use merging::{NODES as MERGING_NODES, ROWS as MERGING_ROWS};
 pub use rows::{NODES, ROWS};
 

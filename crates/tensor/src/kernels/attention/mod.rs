@@ -9,6 +9,7 @@
 //! threads.
 
 mod backward;
+pub mod cache;
 mod forward;
 mod panel;
 mod scores;
