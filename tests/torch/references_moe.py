@@ -226,3 +226,147 @@ def sample(logits, k, p, noise=None, min_p=None, epsilon=1e-8, most=1024, are_lo
         numbers.append(torch.nn.functional.pad(order, (0, len(scores) - len(order))))
         chances.append(torch.nn.functional.pad(probs, (0, len(scores) - len(probs))))
     return torch.stack(drawn), torch.stack(kept_scores), torch.stack(numbers), torch.stack(chances)
+
+
+def rerouted(tokens, counts, scales=None):
+    """Tokens in the order of experts over all ranks: themselves, their scales, where each came from, counts of experts."""
+    ranks, experts = counts.shape
+    starts = torch.cat((torch.zeros(1, dtype=torch.long), counts.flatten().cumsum(0)[:-1].long())).reshape(ranks, experts)
+    order = [start + i for e in range(experts) for r in range(ranks) for start in [starts[r, e]] for i in range(counts[r, e])]
+    order = torch.tensor([int(one) for one in order])
+    return tokens[order], (None if scales is None else scales[order]), order.int(), counts.sum(0).to(counts.dtype)
+
+
+def delta_rule(q, k, v, beta, state, lengths, scale, g=None, gk=None, places=None, accepted=None):
+    """Results of all steps and the states: those of `places` after each step, else those after each sequence."""
+    heads, group = v.shape[1], v.shape[1] // k.shape[1]
+    state, out, start = state.float().clone(), torch.zeros(v.shape), 0
+    last = torch.zeros(len(lengths), *state.shape[1:])
+    for b, length in enumerate(lengths.tolist()):
+        first = b if places is None else int(places[start + (0 if accepted is None else int(accepted[b]) - 1)])
+        current = state[first].clone()
+        for t in range(start, start + length):
+            for h in range(heads):
+                decay = 1 if g is None else g[t, h].exp()
+                current[h] = current[h] * decay * (1 if gk is None else gk[t, h].exp())
+                key = k[t, h // group].float()
+                change = beta[t, h].float() * (v[t, h].float() - current[h] @ key)
+                current[h] += change[:, None] * key
+                out[t, h] = current[h] @ q[t, h // group].float() * scale
+            if places is not None:
+                state[int(places[t])] = current
+        last[b] = current
+        start += length
+    return out.to(v.dtype), last if places is None else state
+
+
+def cached_conv(x, w, cache, starts, lines=None, accepted=None, computed=None, residual=True, mode=0):
+    """Results of all steps, and the cache after them; without blocks."""
+    x32, cache, y = x.float().reshape(-1, x.shape[-1]), cache.clone(), torch.zeros(x.numel() // x.shape[-1], x.shape[-1])
+    for b, (start, end) in enumerate(zip(starts, starts[1:])):
+        line = b if lines is None else int(lines[b])
+        if line == -1:
+            y[start:end] = float("nan")
+            continue
+        rows = cache.shape[1]
+        if computed is not None and computed[b] == 0:
+            offset, before = 0, torch.zeros(2, x.shape[-1])
+        else:
+            offset = rows - 2 if accepted is None else int(accepted[b]) - 1
+            before = cache[line, : offset + 2].float()
+        padded = torch.cat((before, x32[start:end]))
+        kept = min(rows, len(padded))
+        seen = padded[offset:]
+        y[start:end] = sum(w[tap].float() * seen[tap : tap + end - start] for tap in range(3))
+        if mode == 1:
+            y[start : start + max(2 - int(computed[b]), 0)] = 0
+        if residual:
+            y[start:end] += x32[start:end]
+        cache[line, rows - kept :] = padded[len(padded) - kept :].to(cache.dtype)
+    return cache, y.to(x.dtype).reshape(x.shape)
+
+
+def window_sums(x, w, ends, stride):
+    """Weighted sums of the windows of each sequence."""
+    size, out = len(w), []
+    for start, end in zip([0, *ends], ends):
+        for first in range(start, end - size + 1, stride):
+            out.append((x[first : first + size].float() * w[..., None].float()).sum(0))
+    return torch.stack(out).to(x.dtype)
+
+
+def window_gradients(grad, x, w, ends, stride):
+    inputs = [x.double().requires_grad_(), w.double().requires_grad_()]
+    size, out = len(w), []
+    for start, end in zip([0, *ends], ends):
+        for first in range(start, end - size + 1, stride):
+            out.append((inputs[0][first : first + size] * inputs[1][..., None]).sum(0))
+    one, other = torch.autograd.grad(torch.stack(out), inputs, grad.double())
+    return one.to(x.dtype), other.to(w.dtype)
+
+
+def block_attention(q, k, v, chosen, query_ends, key_ends, scale, size, mask=None, causal=False):
+    """Greatest products, sums of exponentials, results; a mask or causality hides keys."""
+    group = q.shape[1] // k.shape[1]
+    out, most, sums = [], [], []
+    for t in range(len(q)):
+        b = next(i for i, end in enumerate(query_ends) if t < end)
+        first, start = ([0, *query_ends][b], [0, *key_ends][b])
+        step = t - first
+        for h in range(q.shape[1]):
+            places = torch.cat([torch.arange(size) + int(c) * size for c in chosen[t, h // group]])
+            hidden = torch.zeros(len(places), dtype=torch.bool)
+            if mask is not None:
+                hidden |= mask[step, places].bool()
+            if causal:
+                hidden |= places > step
+            keys, values = k[start + places, h // group], v[start + places, h // group]
+            scores = (keys.to(q.dtype) @ q[t, h] * scale).masked_fill(hidden, -torch.inf)
+            most.append(scores.max())
+            sums.append((scores - scores.max()).exp().sum())
+            out.append(((scores - scores.max()).exp() / sums[-1]) @ values)
+    shape = (len(q), q.shape[1])
+    eightfold = [torch.stack(one).reshape(*shape, 1).expand(*shape, 8) for one in (most, sums)]
+    return *eightfold, torch.stack(out).reshape(*shape, -1)
+
+
+def half_block_attention(q, k, v, *rest, **options):
+    most, sums, out = block_attention(q.float(), k.float(), v.float(), *rest, **options)
+    return most, sums, out.to(q.dtype)
+
+
+def block_attention_gradients(q, k, v, grad, *rest, **options):
+    inputs = [one.double().requires_grad_() for one in (q, k, v)]
+    out = block_attention(*inputs, *rest, **options)[2]
+    return tuple(one.to(q.dtype) for one in torch.autograd.grad(out, inputs, grad.double()))
+
+
+def block_attention_statistics(q, k, v, *rest):
+    """What the gradients get from the forward pass: greatest products and sums, as lists of numbers."""
+    return [one.float() for one in block_attention(q.float(), k.float(), v.float(), *rest)]
+
+
+def sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, size=1, causal=True):
+    """Attention of batches to chosen blocks; -1 ends the list."""
+    out = torch.zeros(q.shape)
+    for b in range(len(q)):
+        for s in range(q.shape[1]):
+            seen = k.shape[1] - q.shape[1] + s + 1 if causal else k.shape[1]
+            blocks = [int(c) for c in chosen[b, s, 0][: -(-seen // size)] if c >= 0]
+            places = [p for c in blocks for p in range(c * size, c * size + size) if p < seen]
+            keys = torch.cat((k[b, places, 0], k_rope[b, places, 0]), -1).float()
+            query = torch.cat((q[b, s], q_rope[b, s]), -1).float()
+            out[b, s] = (query @ keys.T * scale).softmax(-1) @ v[b, places, 0].float()
+    return out.to(q.dtype)
+
+
+def most_important(q, k, w, count, causal=True):
+    """The numbers of the keys that matter most to each query of each batch; -1 where there are no more."""
+    numbers = torch.full((*q.shape[:2], 1, count), -1, dtype=torch.int32)
+    for b in range(len(q)):
+        for s in range(q.shape[1]):
+            seen = k.shape[1] - q.shape[1] + s + 1 if causal else k.shape[1]
+            scores = (w[b, s].float()[:, None] * torch.relu(q[b, s].float() @ k[b, :seen, 0].float().T)).sum(0)
+            order = scores.sort(descending=True, stable=True).indices[:count].int()
+            numbers[b, s, 0, : len(order)] = order
+    return numbers
