@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from device import HOST_TO_DEVICE, TYPES, Device, array, call, raw
 from graphs import GraphBuilder, declarations
 from references import *  # noqa: F403
+from references_moe import *  # noqa: F403
 from support import ACL
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -53,10 +53,12 @@ mod loss;
 mod masking;
 mod matmul;
 mod max_pool;
+mod moe;
 mod norm;
 mod norm_adaptive;
 mod norm_shape;
 mod norm_sum;
+mod nucleus;
 mod optimiser;
 mod padding;
 mod plain_pool;
@@ -152,6 +154,14 @@ pub const ROWS: &[&[Row]] = &[
     indexing::ROWS,
     joining::ROWS,
     matmul::ROWS,
+    moe::ROWS[0],
+    moe::ROWS[1],
+    moe::ROWS[2],
+    moe::ROWS[3],
+    moe::ROWS[4],
+    moe::ROWS[5],
+    moe::ROWS[6],
+    nucleus::ROWS,
     optimiser::ROWS,
     padding::ROWS,
     power::ROWS,
@@ -238,6 +248,10 @@ pub const NODES: &[&[Node]] = &[
     joining::NODES,
     linalg::NODES,
     matmul::NODES,
+    moe::NODES[0],
+    moe::NODES[1],
+    moe::NODES[2],
+    moe::NODES[3],
     padding::NODES,
     power::NODES,
     random::NODES,

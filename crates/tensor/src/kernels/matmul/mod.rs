@@ -6,12 +6,14 @@
 //! products is packed once ([`PackedProduct`]).
 
 mod direct;
+mod grouped;
 mod packed;
 mod pairs;
 mod panels;
 mod plain;
 mod vector;
 
+pub use grouped::{largest_scratch, product_within, scratch_type};
 pub use packed::PackedProduct;
 pub use panels::{Panels, panels};
 pub use vector::dot;
