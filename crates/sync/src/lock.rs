@@ -30,8 +30,6 @@ pub enum Rank {
     Communicators,
     /// The order of one communicator's operators.
     Launch,
-    /// The steps of a task that communicates.
-    Turn,
     /// Opening and closing devices.
     Process,
     /// Lists of state callbacks.
