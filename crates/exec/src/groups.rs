@@ -224,8 +224,10 @@ fn data_type(dtype: DType) -> Option<DataType> {
     })
 }
 
-/// Messages as communicators take them.
-fn by_rank<'a>(messages: &[Message<'a>]) -> SmallVec<[(u32, &'a [Cell<u8>]); 8]> {
+/// Messages as communicators take them: with the other rank.
+type RankMessages<'a> = SmallVec<[(u32, &'a [Cell<u8>]); 8]>;
+
+fn by_rank<'a>(messages: &[Message<'a>]) -> RankMessages<'a> {
     messages.iter().map(|message| (message.rank as u32, message.bytes)).collect()
 }
 
