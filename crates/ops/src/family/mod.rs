@@ -10,6 +10,7 @@ mod batch;
 mod batch_matmul;
 mod batch_update;
 mod box_coding;
+mod cached_conv;
 mod causal_conv;
 mod chunking;
 mod clamp;
@@ -23,6 +24,7 @@ mod convolution;
 mod coordinates;
 mod copying;
 mod creation;
+mod delta_rule;
 mod detection;
 mod distances;
 mod distinct;
@@ -56,6 +58,7 @@ mod norm;
 mod norm_adaptive;
 mod norm_shape;
 mod norm_sum;
+mod nsa_compress;
 mod nucleus;
 mod optimiser;
 mod padding;
@@ -82,6 +85,7 @@ mod scatter_list;
 mod scatter_mean;
 mod scattering;
 mod select;
+mod selected_attention;
 mod several;
 mod shaping;
 mod slicing;
@@ -150,6 +154,11 @@ pub const ROWS: &[&[Row]] = &[
     moe::ROWS[4],
     moe::ROWS[5],
     moe::ROWS[6],
+    moe::ROWS[7],
+    cached_conv::ROWS,
+    delta_rule::ROWS,
+    nsa_compress::ROWS,
+    selected_attention::ROWS,
     nucleus::ROWS,
     optimiser::ROWS,
     padding::ROWS,
@@ -234,6 +243,9 @@ pub const NODES: &[&[Node]] = &[
     moe::NODES[1],
     moe::NODES[2],
     moe::NODES[3],
+    moe::NODES[4],
+    cached_conv::NODES,
+    delta_rule::NODES,
     padding::NODES,
     power::NODES,
     random::NODES,
