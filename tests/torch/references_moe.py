@@ -335,15 +335,21 @@ def half_block_attention(q, k, v, *rest, **options):
     return most, sums, out.to(q.dtype)
 
 
-def block_attention_gradients(q, k, v, grad, *rest, **options):
-    inputs = [one.double().requires_grad_() for one in (q, k, v)]
-    out = block_attention(*inputs, *rest, **options)[2]
-    return tuple(one.to(q.dtype) for one in torch.autograd.grad(out, inputs, grad.double()))
-
-
-def block_attention_statistics(q, k, v, *rest):
-    """What the gradients get from the forward pass: greatest products and sums, as lists of numbers."""
-    return [one.float() for one in block_attention(q.float(), k.float(), v.float(), *rest)]
+def block_attention_gradients(q, k, v, out, grad, most, sums, chosen, query_ends, key_ends, scale, size):
+    """By the formulas, from the results, greatest products and sums of the forward pass."""
+    group, dtype = q.shape[1] // k.shape[1], q.dtype
+    q, k, v, out, grad = (one.float() for one in (q, k, v, out, grad))
+    dq, dk, dv = (torch.zeros_like(one) for one in (q, k, v))
+    for t in range(len(q)):
+        start = [0, *key_ends][next(i for i, end in enumerate(query_ends) if t < end)]
+        for h in range(q.shape[1]):
+            rows = start + torch.cat([torch.arange(size) + int(c) * size for c in chosen[t, h // group]])
+            weights = (k[rows, h // group] @ q[t, h] * scale - most[t, h, 0]).exp() / sums[t, h, 0]
+            factors = weights * (v[rows, h // group] @ grad[t, h] - out[t, h] @ grad[t, h]) * scale
+            dq[t, h] = factors @ k[rows, h // group]
+            dk[:, h // group].index_add_(0, rows, factors[:, None] * q[t, h])
+            dv[:, h // group].index_add_(0, rows, weights[:, None] * grad[t, h])
+    return dq.to(dtype), dk.to(dtype), dv.to(dtype)
 
 
 def sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, size=1, causal=True):

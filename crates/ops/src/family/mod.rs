@@ -11,6 +11,7 @@ mod batch_matmul;
 mod batch_update;
 mod box_coding;
 mod cache;
+mod cached_conv;
 mod causal_conv;
 mod chunking;
 mod clamp;
@@ -25,6 +26,7 @@ mod convolution;
 mod coordinates;
 mod copying;
 mod creation;
+mod delta_rule;
 mod detection;
 mod distances;
 mod distinct;
@@ -58,6 +60,7 @@ mod norm;
 mod norm_adaptive;
 mod norm_shape;
 mod norm_sum;
+mod nsa_compress;
 mod nucleus;
 mod optimiser;
 mod padding;
@@ -84,6 +87,7 @@ mod scatter_list;
 mod scatter_mean;
 mod scattering;
 mod select;
+mod selected_attention;
 mod several;
 mod shaping;
 mod slicing;
@@ -161,6 +165,11 @@ pub const ROWS: &[&[Row]] = &[
     moe::ROWS[4],
     moe::ROWS[5],
     moe::ROWS[6],
+    moe::ROWS[7],
+    cached_conv::ROWS,
+    delta_rule::ROWS,
+    nsa_compress::ROWS,
+    selected_attention::ROWS,
     nucleus::ROWS,
     optimiser::ROWS,
     padding::ROWS,
@@ -252,6 +261,9 @@ pub const NODES: &[&[Node]] = &[
     moe::NODES[1],
     moe::NODES[2],
     moe::NODES[3],
+    moe::NODES[4],
+    cached_conv::NODES,
+    delta_rule::NODES,
     padding::NODES,
     power::NODES,
     random::NODES,

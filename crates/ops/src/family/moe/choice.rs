@@ -3,12 +3,13 @@
 //! Workspace: the weights of all experts in `f32`, and a key with its index for each.
 
 use crate::call::Call;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Outcome, Result};
+use crate::family::inputs::UnaliasedInput;
 use crate::infer::Infer;
-use crate::plan::{Operand, Plan};
+use crate::plan::{Memory, Operand, Plan};
 use crate::table::ArgSource::{A, Attr, B, I, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
-use cairn_tensor::kernels::access::PositionAccessMut;
+use cairn_tensor::kernels::access::{PositionAccess, PositionAccessMut};
 use cairn_tensor::kernels::moe::choice::{
     Choice, Chosen, MOST_GROUPS, Norm, Renorm, choose, sigmoid_gradient,
 };
@@ -129,6 +130,7 @@ fn softmax_choice(call: &mut Call<'_>) -> Result<Plan> {
             scores: x.view(memory),
             bias: None,
             finished: finished.map(|read| read.view(memory)),
+            by_kind: None,
             weights: memory.out(&weights),
             experts: memory.out(&experts),
             norm: softmax.map(|out| memory.out(&out)),
@@ -139,17 +141,9 @@ fn softmax_choice(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: x, bias, ids and table (refused), k, groups that are kept, groups, how groups are compared, renorm, norm, whether
+/// Arguments: x, bias, kinds of tokens, experts of kinds, k, groups that are kept, groups, how groups are compared, renorm, norm, whether
 /// the norm is wanted, scale, epsilon, y, experts, norm.
 fn group_choice(call: &mut Call<'_>) -> Result<Plan> {
-    for at in [2, 3] {
-        if call.has(at) {
-            let name = call.parameter(at);
-            return Err(Error::invalid(format!(
-                "{name} is there: experts are chosen by their scores and not by a table"
-            )));
-        }
-    }
     let (weights, experts) = (call.output(13)?, call.output(14)?);
     let norm_out = match call.flag(10)? && call.has(15) {
         true => Some(call.output(15)?),
@@ -193,6 +187,7 @@ fn group_choice(call: &mut Call<'_>) -> Result<Plan> {
         }
         false => None,
     };
+    let by_kind = kinds(call, tokens, k, &outs)?;
     call.expect_dims(13, &weights, &[tokens, k])?;
     call.expect_same(13, &weights, 0, &x)?;
     call.expect_dims(14, &experts, &[tokens, k])?;
@@ -212,11 +207,16 @@ fn group_choice(call: &mut Call<'_>) -> Result<Plan> {
     };
     let scratch = call.scratch(DType::Float, &[tokens, count]);
     let entries = call.scratch(DType::Uint8, &[tokens.saturating_mul(count), 8]);
+    let names = [call.parameter(2), call.parameter(3)];
     call.plan(move |memory| {
+        if let Some((kinds, table)) = &by_kind {
+            check_kinds(memory, names, kinds, table, count)?;
+        }
         let chosen = Chosen {
             scores: x.view(memory),
             bias: bias.map(|read| read.view(memory)),
             finished: None,
+            by_kind: by_kind.map(|(kinds, table)| (kinds.view(memory), table.view(memory))),
             weights: memory.out(&weights),
             experts: memory.out(&experts),
             norm: norm_out.map(|out| memory.out(&out)),
@@ -225,6 +225,62 @@ fn group_choice(call: &mut Call<'_>) -> Result<Plan> {
         };
         choose(memory.parallel, &choice, &chosen).map_err(Fault)
     })
+}
+
+/// The kinds of tokens and the experts of each kind, which are there together or not at all.
+fn kinds(
+    call: &mut Call<'_>,
+    tokens: usize,
+    k: usize,
+    outs: &[&Operand],
+) -> Result<Option<(UnaliasedInput, UnaliasedInput)>> {
+    match (call.has(2), call.has(3)) {
+        (false, false) => return Ok(None),
+        (true, true) => {}
+        _ => {
+            let (a, b) = (call.parameter(2), call.parameter(3));
+            return Err(Error::invalid(format!("{a} and {b}: expected both or none")));
+        }
+    }
+    let (kinds, table) = (call.read(2, outs)?, call.read_by_index(3, outs)?);
+    for (at, one) in [(2, &kinds), (3, &table)] {
+        call.expect_dtype(at, one, &[DType::Int32, DType::Int64])?;
+    }
+    call.expect_dims(2, &kinds, &[tokens])?;
+    let rows = table.dims().first().copied().unwrap_or(0);
+    call.expect_dims(3, &table, &[rows, k])?;
+    Ok(Some((kinds, table)))
+}
+
+/// Fails for a kind that the table does not have, and for an expert of a kind that is none.
+fn check_kinds(
+    memory: &Memory<'_>,
+    names: [&str; 2],
+    kinds: &UnaliasedInput,
+    table: &UnaliasedInput,
+    count: usize,
+) -> Outcome {
+    let (rows, k) = (table.dims()[0], table.dims()[1]);
+    let tokens = kinds.dims()[0];
+    let (kinds, table) =
+        (PositionAccess::new(kinds.view(memory)), PositionAccess::new(table.view(memory)));
+    for token in 0..tokens {
+        let kind: i64 = kinds.get(&[token]);
+        if !(0..rows as i64).contains(&kind) {
+            let (name, last) = (names[0], rows as i64 - 1);
+            return Err(Fault(format!("{name}[{token}] = {kind} is outside 0 to {last}")));
+        }
+        for slot in 0..k {
+            let expert: i64 = table.get(&[kind as usize, slot]);
+            if !(0..count as i64).contains(&expert) {
+                let (name, last) = (names[1], count as i64 - 1);
+                return Err(Fault(format!(
+                    "{name}[{kind}, {slot}] = {expert} is outside 0 to {last}"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Arguments: norm, gradient of the weights, experts, renorm (not read), norm type, scale, epsilon, out.

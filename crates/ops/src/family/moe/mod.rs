@@ -8,6 +8,7 @@ mod grouped_matmul;
 mod groups;
 mod permuting;
 mod quantised;
+mod rerouting;
 mod routing;
 mod routing_map;
 
@@ -20,9 +21,11 @@ pub const ROWS: &[&[Row]] = &[
     finalizing::ROWS,
     grouped_matmul::ROWS,
     permuting::ROWS,
+    rerouting::ROWS,
     routing::ROWS,
     routing_map::ROWS,
 ];
 
 /// Their operators by IR name.
-pub const NODES: &[&[Node]] = &[choice::NODES, ffn::NODES, finalizing::NODES, routing::NODES];
+pub const NODES: &[&[Node]] =
+    &[choice::NODES, ffn::NODES, finalizing::NODES, rerouting::NODES, routing::NODES];

@@ -547,7 +547,11 @@ fn unpermute_gradients(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(8, &out, &[rows, columns])?;
     let has_capacity = call.flag(6)?;
     let numbers = Numbers::read(call, 1, rows, (-1, rows), &outs)?;
-    let tokens = Numbers::read(call, 2, rows, (0, count), &outs)?;
+    // Without a capacity slots are in the order of tokens, and torch_npu passes the numbers of rows once more.
+    let tokens = match has_capacity {
+        true => Some(Numbers::read(call, 2, rows, (0, count), &outs)?),
+        false => None,
+    };
     let map = if has_weights { Some(RoutingMap::read(call, 3, &outs)?) } else { None };
     let experts = map.as_ref().map_or(1, |map| map.experts);
     let weights = weights(call, 5, [count, experts], grad.dtype, &outs)?;
@@ -562,7 +566,7 @@ fn unpermute_gradients(call: &mut Call<'_>) -> Result<Plan> {
     };
     let divisor = if has_capacity { experts } else { count };
     let each = rows.checked_div(divisor).unwrap_or(0);
-    if has_weights && each * divisor != rows {
+    if (has_weights || !has_capacity) && each * divisor != rows {
         let name = call.parameter(1);
         return Err(Error::invalid(format!("{name} has {rows} numbers, no multiple of {divisor}")));
     }
@@ -573,9 +577,13 @@ fn unpermute_gradients(call: &mut Call<'_>) -> Result<Plan> {
     let owners: Scratch = call.scratch(DType::Int32, &[rows]);
     call.plan(move |memory| {
         numbers.check(memory)?;
-        tokens.check(memory)?;
-        let parallel = memory.parallel;
-        let (number, token) = (numbers.numbers(memory), tokens.numbers(memory));
+        tokens.map_or(Ok(()), |tokens| tokens.check(memory))?;
+        let (parallel, number) = (memory.parallel, numbers.numbers(memory));
+        let given = tokens.map(|tokens| tokens.numbers(memory));
+        let token = |at: usize| match &given {
+            Some(given) => given(at),
+            None => Some(at / each.max(1)),
+        };
         let owner = memory.scratch(&owners);
         fill_scalar(parallel, owner, Scalar::from(-1));
         let owner = PositionAccessMut::new(owner);

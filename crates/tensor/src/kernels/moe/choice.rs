@@ -63,6 +63,9 @@ pub struct Chosen<'a> {
     pub bias: Option<View<'a>>,
     /// Tokens that are given to no expert: instead of their experts, the number of experts is written.
     pub finished: Option<View<'a>>,
+    /// Experts by the kind of a token rather than by scores: the kind of each, and a row of experts for each kind. The caller
+    /// has checked both.
+    pub by_kind: Option<(View<'a>, View<'a>)>,
     /// The weights of the chosen, the greatest first.
     pub weights: ViewMut<'a>,
     /// Their numbers.
@@ -138,6 +141,9 @@ pub fn choose(parallel: &dyn Parallel, choice: &Choice, chosen: &Chosen<'_>) -> 
     let bias = chosen.bias.map(PositionAccess::new);
     let finished = chosen.finished.map(PositionAccess::new);
     let norm = chosen.norm.map(PositionAccessMut::new);
+    let by_kind = chosen
+        .by_kind
+        .map(|(kinds, table)| (PositionAccess::new(kinds), PositionAccess::new(table)));
     let (weights, experts) =
         (PositionAccessMut::new(chosen.weights), PositionAccessMut::new(chosen.experts));
     let address = chosen.scratch.address();
@@ -164,20 +170,28 @@ pub fn choose(parallel: &dyn Parallel, choice: &Choice, chosen: &Chosen<'_>) -> 
                     *value += bias.get::<f32>(&[at]);
                 }
             }
-            let candidates = fill(choice, values, all);
+            let candidates = if by_kind.is_some() { 0 } else { fill(choice, values, all) };
             let all = &mut all[..candidates];
             let sorted = sort_entries(|| {
                 if slots > 0 && slots < all.len() {
                     all.select_nth_unstable(slots - 1);
                 }
-                all[..slots].sort_unstable();
+                if by_kind.is_none() {
+                    all[..slots].sort_unstable();
+                }
             });
             if sorted.is_err() {
                 overwritten.store(true, Relaxed);
                 return;
             }
             // The workspace is the user's, and may change under us.
-            let number = |slot: usize| all[slot].index().min(count - 1);
+            let number = |slot: usize| match &by_kind {
+                None => all[slot].index().min(count - 1),
+                Some((kinds, table)) => {
+                    let kind = kinds.get::<i64>(&[token]).max(0) as usize;
+                    (table.get::<i64>(&[kind, slot]).max(0) as usize).min(count - 1)
+                }
+            };
             if bias.is_some() {
                 scores.line(&[token, 0], values);
                 normalise(choice.norm, values);
