@@ -43,7 +43,7 @@ pub struct Arguments {
     #[arg(long)]
     stacks: bool,
     #[command(flatten)]
-    ranks: ranks::Arguments,
+    ranks: ranks::RankOptions,
     /// Records to check, in place of a program; those of several ranks together
     #[arg(value_name = "FILE", conflicts_with = "program", required_unless_present = "program")]
     records: Vec<PathBuf>,

@@ -62,7 +62,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         record: Option<PathBuf>,
         #[command(flatten)]
-        ranks: ranks::Arguments,
+        ranks: ranks::RankOptions,
         /// The program and its arguments
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         program: Vec<OsString>,
@@ -133,7 +133,7 @@ fn main() -> ExitCode {
 /// `cairn run`.
 fn run_program(
     program: &[OsString],
-    ranks: &ranks::Arguments,
+    ranks: &ranks::RankOptions,
     record: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     match (ranks.job()?, record) {
@@ -152,5 +152,15 @@ fn show(text: &str) {
     {
         eprintln!("cairn: cannot write to standard output: {error}");
         std::process::exit(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn options_are_consistent() {
+        super::Arguments::command().debug_assert();
     }
 }

@@ -20,7 +20,7 @@ use cairn_runtime::config::{self, MAX_DEVICES};
 
 /// Options of commands that run a program.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct RankOptions {
     /// Run N processes of the program, the ranks of one job: docs/ranks.md
     #[arg(long, value_name = "N")]
     ranks: Option<u32>,
@@ -48,7 +48,7 @@ pub struct Job {
     threads: usize,
 }
 
-impl Arguments {
+impl RankOptions {
     /// The ranks that the user asks for; `None` without `--ranks`.
     pub fn job(&self) -> Result<Option<Job>> {
         let Some(ranks) = self.ranks else { return Ok(None) };
@@ -69,8 +69,8 @@ fn free_port() -> Result<u16> {
 }
 
 impl Job {
-    fn new(arguments: &Arguments, ranks: u32, configured: usize, port: u16) -> Result<Job> {
-        let per_rank = arguments.devices_per_rank;
+    fn new(options: &RankOptions, ranks: u32, configured: usize, port: u16) -> Result<Job> {
+        let per_rank = options.devices_per_rank;
         ensure!(ranks > 0, "--ranks 0: there is at least one rank");
         ensure!(per_rank > 0, "--devices-per-rank 0: a rank has at least one device");
         let needed = u64::from(ranks) * u64::from(per_rank);
@@ -84,7 +84,7 @@ impl Job {
             devices_per_rank: per_rank,
             devices: configured.max(needed as usize),
             port,
-            grace: Duration::from_secs(arguments.grace),
+            grace: Duration::from_secs(options.grace),
             threads: (cores / ranks as usize).max(1),
         })
     }
@@ -143,12 +143,12 @@ pub fn run(job: &Job, program: &[OsString]) -> Result<ExitCode> {
 mod tests {
     use super::*;
 
-    fn arguments(devices_per_rank: u32) -> Arguments {
-        Arguments { ranks: Some(2), devices_per_rank, master_port: None, grace: 10 }
+    fn options(devices_per_rank: u32) -> RankOptions {
+        RankOptions { ranks: Some(2), devices_per_rank, master_port: None, grace: 10 }
     }
 
     fn job(ranks: u32, devices_per_rank: u32, configured: usize) -> Result<Job> {
-        Job::new(&arguments(devices_per_rank), ranks, configured, 2400)
+        Job::new(&options(devices_per_rank), ranks, configured, 2400)
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct Arguments {
     #[arg(long)]
     stacks: bool,
     #[command(flatten)]
-    ranks: ranks::Arguments,
+    ranks: ranks::RankOptions,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
