@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     Link(LinkError),
     /// This rank's own part did, without a link: what the others are told.
     OwnPart(String),
+    /// Another rank failed, and left the reason.
+    Peer(crate::Code, String),
     /// A peer called something else.
     Mismatch {
         /// The peer.

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::header::wide_hash;
 use crate::meeting::wire::MAX_RANKS;
 use serde_json::Value;
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -94,11 +95,17 @@ impl RankTable {
         let unreadable = |error: String| {
             Error::new(Code::Internal, format!("the rank table {file} cannot be loaded: {error}"))
         };
-        let size = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-        if size > MAX_BYTES {
-            return Err(unreadable(format!("it has {size} bytes, more than {MAX_BYTES}")));
+        let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
+        if !metadata.is_file() {
+            return Err(unreadable("it is no file".into()));
         }
-        let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        let opened = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        let mut bytes = Vec::new();
+        let read = opened.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| unreadable(error.to_string()))?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(unreadable(format!("it has more than {MAX_BYTES} bytes")));
+        }
         let json = serde_json::from_slice(&bytes)
             .map_err(|error| unreadable(format!("it is no JSON: {error}")))?;
         RankTable::parse(&json, wide_hash(&bytes))

@@ -8,6 +8,9 @@ use cairn_comm::{BatchItem, Communicator, Error, Operator, Result};
 use std::ffi::c_void;
 use std::sync::Arc;
 
+/// The most items of one batch.
+const MAX_ITEMS: u32 = 1 << 20;
+
 /// An address as operators carry it.
 pub fn address<T>(pointer: *const T) -> usize {
     pointer as usize
@@ -296,6 +299,9 @@ entry! {
     ) {
         if count == 0 {
             return Ok(());
+        }
+        if count > MAX_ITEMS {
+            return Err(Error::parameter(format!("itemNum is {count}: at most {MAX_ITEMS}")));
         }
         // SAFETY: null or `itemNum` items.
         let items = unsafe { array(items, count as usize, "sendRecvInfo") }?;

@@ -5,11 +5,9 @@ use crate::Code;
 use crate::engine::{LinkError, LinkErrorKind};
 use crate::error::Error;
 use crate::links::Failure;
+use crate::meeting::REASON;
 use crate::meeting::client::{Client, ServerState};
 use cairn_runtime::error as runtime;
-
-/// Where the first rank that fails leaves the reason.
-const REASON: &str = "reason";
 
 impl Communicator {
     /// The failure that ended it, if one did; also notices a peer that is gone while nothing runs. Any thread; never waits
@@ -22,6 +20,17 @@ impl Communicator {
             }
         }
         let (mesh, client) = self.parts.connection.as_ref()?;
+        if client.server_state() == ServerState::Open
+            && let Ok(Some(reason)) = client.peek(REASON)
+            && let Some((code, rank, text)) = read_reason(&reason)
+        {
+            return Some(
+                self.fail(
+                    "no operator",
+                    Failure::Peer(code, format!("rank {rank} failed: {text}")),
+                ),
+            );
+        }
         let error = mesh.check().err()?;
         if error.kind == LinkErrorKind::PeerGone && has_left(client, error.peer) {
             return None;
@@ -80,6 +89,7 @@ impl Communicator {
                 (code, text)
             }
             Failure::OwnPart(text) => (Code::Internal, text),
+            Failure::Peer(code, text) => (code, text),
             Failure::Link(LinkError { kind, peer, text }) => {
                 let who = peer.map_or("a peer".into(), |peer| format!("rank {peer}"));
                 match kind {
@@ -117,15 +127,8 @@ impl Communicator {
         let rank = self.rank();
         let reason = format!("{}\n{rank}\n{}", own.code as i32, own.text);
         let Ok(first) = client.set_first(REASON, reason.as_bytes()) else { return own };
-        let first = String::from_utf8_lossy(&first).into_owned();
-        let mut lines = first.splitn(3, '\n');
-        let mut number = || lines.next()?.parse::<i32>().ok();
-        let (Some(code), Some(first_rank)) = (number().and_then(Code::from_number), number())
-        else {
-            return own;
-        };
-        let text = lines.next().unwrap_or_default();
-        match first_rank == rank as i32 {
+        let Some((code, first_rank, text)) = read_reason(&first) else { return own };
+        match first_rank == rank {
             true => own,
             false => {
                 Error::new(code, format!("{}; rank {first_rank} failed first: {text}", own.text))
@@ -133,13 +136,23 @@ impl Communicator {
         }
     }
 
-    /// Tells the other ranks that this one ends in order.
+    /// Tells the other ranks that this one ends in order; after a failure it does not.
     pub(super) fn leave(&self, client: &Client) {
-        if client.server_state() == ServerState::Open {
+        let has_failed = self.state.lock().failure.is_some();
+        if !has_failed && client.server_state() == ServerState::Open {
             let _ = client.set_first(&left_key(self.rank()), &[]);
             client.leave();
         }
     }
+}
+
+/// What a rank left as the reason: its code, the rank, the text.
+fn read_reason(bytes: &[u8]) -> Option<(Code, u32, String)> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.splitn(3, '\n');
+    let code = Code::from_number(lines.next()?.parse().ok()?)?;
+    let rank = lines.next()?.parse().ok()?;
+    Some((code, rank, lines.next().unwrap_or_default().to_owned()))
 }
 
 fn left_key(rank: u32) -> String {

@@ -8,6 +8,9 @@
 //!
 //! Only holders of the key get in. What comes from the network is parsed in [`wire`], a pure function over bytes.
 
+/// The key under which the first rank that fails leaves the reason.
+pub(crate) const REASON: &str = "reason";
+
 pub mod address;
 pub mod client;
 pub mod root_info;

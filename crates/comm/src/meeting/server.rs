@@ -1,5 +1,6 @@
 //! The meeting point: a small key-value server in a thread of the root's process.
 
+use super::REASON;
 use super::roster::Gathering;
 use super::wire::{self, Garbage, Member, Reply, Request};
 use crate::Code;
@@ -22,6 +23,8 @@ const MAX_STRANGERS: usize = 64;
 const STRANGER_LIMIT: Duration = Duration::from_secs(5);
 /// How much longer than its ranks a meeting point waits.
 const LATE: Duration = Duration::from_secs(20);
+/// How long nobody is taken in when the process has no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of all keys and values.
 const MAX_STORED: usize = 64 << 20;
 /// Bytes that wait to be sent to one rank.
@@ -197,8 +200,12 @@ impl Service {
                 break;
             }
         }
+        // A group that failed, or lost a rank, does not end in order.
+        let ends_in_order =
+            |group: &Group| group.lost.is_none() && !group.values.contains_key(REASON);
         for connection in &mut self.connections {
-            if connection.group.is_some() {
+            let group = connection.group.as_ref().and_then(|name| self.groups.get(name));
+            if group.is_some_and(ends_in_order) {
                 connection.output.extend(Reply::Bye.encode());
                 connection.flush();
             }
@@ -259,7 +266,17 @@ impl Service {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, peer)) = self.listener.accept() {
+        loop {
+            let (stream, peer) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Out of descriptors: whoever waits stays in the listener's queue, and asking again at once gives the same answer.
+                    log::warn!("the meeting point cannot take a connection: {error}");
+                    std::thread::sleep(ACCEPT_PAUSE);
+                    return;
+                }
+            };
             let is_allowed = self
                 .spec
                 .whitelist

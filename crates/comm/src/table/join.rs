@@ -83,7 +83,8 @@ impl Communicators {
             config,
             place: Place { addresses: vec![info.address], key: info.key, may_be_late: false },
             group: String::new(),
-            server: self.meeting(info.key),
+            // A single rank meets nobody.
+            server: self.meeting(info.key).filter(|_| size > 1),
             address: None,
         });
         if joined.is_ok() {
