@@ -4,6 +4,7 @@ use super::Communicator;
 use crate::Code;
 use crate::engine::{LinkError, LinkErrorKind};
 use crate::error::Error;
+use crate::header::Header;
 use crate::links::Failure;
 use crate::meeting::REASON;
 use crate::meeting::client::{Client, ServerState};
@@ -80,10 +81,7 @@ impl Communicator {
                 let mut text = format!(
                     "the ranks called different operators: rank {rank} called {expected}, rank {peer} called {called}"
                 );
-                if called.kind == expected.kind
-                    && called.count == expected.count
-                    && called.ticket == expected.ticket
-                {
+                if (Header { history: expected.history, ..called }) == expected {
                     text.push_str("; an operator before this one differed already");
                 }
                 (code, text)
