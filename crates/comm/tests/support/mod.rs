@@ -2,9 +2,11 @@
 
 #![allow(dead_code)]
 
+pub mod checks;
 pub mod reference;
 
 use cairn_comm::communicator::Communicator;
+use cairn_comm::engine::Engine;
 use cairn_comm::engine::threads::ThreadEngine;
 use cairn_comm::{CommConfig, Communicators, Environment, Operator, Result};
 use cairn_runtime::Runtime;
@@ -38,14 +40,22 @@ pub fn quick_environment() -> Environment {
 }
 
 pub fn world_with(environment: Environment) -> World {
+    let engine = Arc::new(ThreadEngine::default());
+    world_over(engine.clone(), engine, environment)
+}
+
+/// A world over any engine; `engine` is what faults are injected into.
+pub fn world_over(
+    opened: Arc<dyn Engine>,
+    engine: Arc<ThreadEngine>,
+    environment: Environment,
+) -> World {
     let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
     config.device_memory = 64 << 20;
     config.workers = 2;
     config.visible = (0..16).collect();
     let runtime = Runtime::start(config).unwrap();
-    let engine = Arc::new(ThreadEngine::default());
-    let opened = engine.clone();
-    let open = Box::new(move || Ok(opened.clone() as Arc<dyn cairn_comm::engine::Engine>));
+    let open = Box::new(move || Ok(opened.clone()));
     let communicators = Communicators::new(runtime.shared.clone(), environment, open);
     World { runtime, engine, communicators }
 }
