@@ -275,7 +275,9 @@ class AsGraph:
         # Inputs that are written in place -> outputs that they are: all tensors of a list.
         is_list = bool(self.ir.inputs) and self.ir.inputs[0][1] == "dynamic"
         count = len(case.outputs) if is_list else 1
-        self.written_inputs = {at: at for at in range(count)} if case.name in IN_PLACE_OPERATORS else {}
+        inputs, outputs = ([one[0] for one in all] for all in (self.ir.inputs, self.ir.outputs))
+        named = {inputs.index(name): at for at, name in enumerate(outputs) if name in inputs}
+        self.written_inputs = {at: at for at in range(count)} if case.name in IN_PLACE_OPERATORS else named
 
     def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""

@@ -217,6 +217,12 @@ impl Node {
         (first, self.inputs[first..].iter().take_while(|name| is_list(name)).count())
     }
 
+    /// Whether inputs are lists that single ones may follow.
+    pub fn has_lists(&self) -> bool {
+        let (first, lists) = self.lists();
+        lists > 1 && first + lists < self.inputs.len()
+    }
+
     /// The length of each list of a call with `count` inputs, at least 1: single inputs at the end may be left off.
     pub(crate) fn list_length(&self, count: usize) -> usize {
         let (_, lists) = self.lists();

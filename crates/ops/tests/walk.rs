@@ -40,7 +40,9 @@ fn lacking<'a>(names: impl Iterator<Item = &'a str>, known: &BTreeSet<String>) -
 
 #[test]
 fn every_operator_by_name_is_walked() {
-    let missing = lacking(nodes().keys().copied(), &field(CASES, 0));
+    // Those that communicate need other ranks: tests/c/hccl_fused.c and tests/cpp/ge_hcom.cc run them.
+    let alone = nodes().values().filter(|node| !node.marks.communicates).map(|node| node.name);
+    let missing = lacking(alone, &field(CASES, 0));
     assert!(missing.is_empty(), "{CASES} has no case for {missing:?}");
 }
 

@@ -88,7 +88,7 @@ proptest! {
             false => pages.layout.permuted(&[0, 2, 1, 3]).with(2),
         };
         // Every third token has no place, and no two have the same.
-        let slot = |token: usize| (token % 3 != 2 && token < slots).then_some(slots - 1 - token);
+        let slot = |token: usize| (token % 3 != 2 && token < slots).then(|| slots - 1 - token);
         let place: &PlaceOf<'_> = &|_, token| slot(token).map(|slot| (slot / size, slot % size));
         let before = pages.values();
         put_rows(&Threads, pages.out().with_layout(layout).unwrap(), rows.view(), place);

@@ -34,7 +34,7 @@ pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
         .into_iter())
     .map(|index| Some(ValueInfo { desc: node.input_descs.get(index?)?.clone(), bytes: None }))
     .collect();
-    while inputs.len() > operation.row.inputs.len() {
+    while !operation.row.has_lists() && inputs.len() > operation.row.inputs.len() {
         inputs.pop();
     }
     Ok(match infer(&operation, &inputs, &DeclaredOutputs { outputs: &node.output_descs })? {

@@ -528,7 +528,8 @@ impl<'a> Preparation<'a> {
                 Some(source) => Some(self.fed_value(node, source)?),
             });
         }
-        while inputs.last() == Some(&None) {
+        // After lists, how many inputs there are says how long the lists are.
+        while !operation.row.has_lists() && inputs.last() == Some(&None) {
             inputs.pop();
         }
         for (at, declared) in operation.row.inputs.iter().enumerate() {

@@ -162,9 +162,11 @@ impl Run<'_> {
                 (roots[value], one.byte_offset)
             })
             .collect();
+        let is_in_place = |at: usize| in_place.iter().any(|(output, _)| *output == at);
         let allocations: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
-            .skip(in_place.len())
-            .map(|(value, layout)| (roots[*value], layout.bytes()))
+            .enumerate()
+            .filter(|(at, _)| !is_in_place(*at))
+            .map(|(_, (value, layout))| (roots[*value], layout.bytes()))
             .collect();
         let ends = self.flow.ends[at].iter().copied().collect();
         let outcome: Arc<Outcome> = Arc::default();

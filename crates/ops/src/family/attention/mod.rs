@@ -91,7 +91,7 @@ impl SoftmaxStats {
 }
 
 /// Scratch of `f32` can be used when it is aligned to whole elements.
-fn check_scratch(scratch: &ViewMut<'_>) -> Outcome {
+pub(super) fn check_scratch(scratch: &ViewMut<'_>) -> Outcome {
     match scratch.count() == 0 || scratch.address().is_multiple_of(align_of::<f32>()) {
         true => Ok(()),
         false => Err(Fault(format!("the workspace at {:#x} is not aligned", scratch.address()))),

@@ -8,6 +8,7 @@ use super::pages::{
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::family::attention::check_scratch;
 use crate::family::inputs::UnaliasedInput;
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
@@ -232,6 +233,7 @@ fn prolog(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let index = index.view(memory);
         check_indices(&index, name, 0, blocks * size)?;
+        check_scratch(&memory.scratch(&lines))?;
         let numbers = PositionAccess::new(index);
         let place = |_: usize, token: usize| {
             let slot = numbers.get::<i64>(&[token]) as usize;

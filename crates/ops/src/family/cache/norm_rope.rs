@@ -5,6 +5,7 @@ use super::pages::{
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::family::attention::check_scratch;
 use crate::family::inputs::UnaliasedInput;
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
@@ -114,6 +115,9 @@ fn plan(
     call.plan(move |memory| {
         let index = index.view(memory);
         check_indices(&index, name, -1, limit)?;
+        for making in &makings {
+            check_scratch(&memory.scratch(&making.scratch))?;
+        }
         makings.iter().for_each(|making| making.prepare(memory));
         let numbers = PositionAccess::new(index);
         let place = |batch: usize, position: usize| {

@@ -3,6 +3,7 @@
 use super::pages::check_indices;
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::family::attention::check_scratch;
 use crate::plan::Plan;
 use crate::table::ArgSource::{A, I};
 use crate::table::{Row, aclnn};
@@ -126,6 +127,7 @@ fn rotate(call: &mut Call<'_>) -> Result<Plan> {
     let scratch = call.scratch(DType::Float, &table_scratch(tokens, features));
     let name = call.parameter(0);
     call.plan(move |memory| {
+        check_scratch(&memory.scratch(&scratch))?;
         let positions = positions.view(memory);
         let table = table.view(memory);
         check_indices(&positions, name, 0, table.dims()[0])?;

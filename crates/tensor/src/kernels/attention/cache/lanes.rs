@@ -5,7 +5,7 @@ use super::super::{LANES, PANELS};
 use super::store::Side;
 use super::terms::Row;
 use super::{TILE, Unit};
-use crate::kernels::small_product::{GRAIN, Rows, Shape, product};
+use crate::kernels::small_product::{GRAIN, Left, Rows, Shape, product};
 use crate::kernels::transpose::transpose;
 use std::ops::Range;
 
@@ -88,9 +88,14 @@ pub(super) fn attend(unit: Unit<'_, '_>) {
         };
         for (number, panel) in panels.iter_mut().enumerate() {
             let counting = panel.keys();
-            if counting.end <= tile.start || tile.end <= counting.start {
+            let part = tile.start.max(counting.start)..tile.end.min(counting.end);
+            if part.is_empty() {
                 continue;
             }
+            let skipped = (part.start - tile.start) as isize;
+            let from =
+                |rows: Left| Left { first: rows.first.wrapping_offset(skipped * rows.row), ..rows };
+            let (keys, values, tile) = (from(keys.left()), from(values.left()), part);
             let scores = &mut unit.scores.as_chunks_mut::<LANES>().0[..tile.len()];
             let columns = panel.count.next_multiple_of(GRAIN);
             // SAFETY: the tile of keys, the transposed queries and the scores have these sizes.
@@ -99,7 +104,7 @@ pub(super) fn attend(unit: Unit<'_, '_>) {
                 let queries = unit.queries[number * LANES * features..].as_ptr();
                 let queries = Rows { first: queries, pitch: LANES };
                 let out = Rows { first: scores.as_mut_ptr().cast(), pitch: LANES };
-                product(shape, keys.left(), queries, out);
+                product(shape, keys, queries, out);
             }
             scores.as_flattened_mut().iter_mut().for_each(|score| *score *= task.scale);
             if task.has_terms() {
@@ -126,7 +131,7 @@ pub(super) fn attend(unit: Unit<'_, '_>) {
                 let shape = Shape { rows: width, columns, depth: tile.len(), add: true };
                 let scores = Rows { first: scores.as_ptr().cast(), pitch: LANES };
                 let out = Rows { first: results.as_mut_ptr(), pitch: LANES };
-                product(shape, values.left().transposed(), scores, out);
+                product(shape, values.transposed(), scores, out);
             }
         }
     }
