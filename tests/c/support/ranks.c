@@ -2,6 +2,7 @@
  * A rank of a job that `cairn run --ranks` starts: two allreduces and a message from rank 0 to rank 1, then what the argument says.
  * Ranks meet by a file `root` in the current folder.
  */
+#include <time.h>
 #include <acl/acl.h>
 #include <hccl/hccl.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static HcclRootInfo meet(int rank)
         return root;
     }
     while ((file = fopen("root", "rb")) == NULL)
-        usleep(1000);
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
     if (fread(&root, sizeof root, 1, file) != 1)
         exit(8);
     fclose(file);

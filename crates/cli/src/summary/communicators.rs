@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 pub struct CommunicatorFigures {
     pub communicator: Communicator,
     pub operators: u64,
-    /// Of each operator, the larger of what it reads and what it writes.
+    /// Of each operator what it reads, else what it writes.
     pub bytes: u64,
     /// How long its tasks ran, waiting for others included.
     pub inside_ns: u64,
@@ -82,13 +82,16 @@ impl Communicators {
     }
 }
 
-/// The larger of what is read and what is written.
+/// What is read; of an operator that reads nothing, what is written. Scratch memory, which is written too, does not count.
 fn moved(accesses: &[Access]) -> u64 {
     let bytes = |is_counted: &dyn Fn(&Access) -> bool| -> u64 {
         let counted = accesses.iter().filter(|access| is_counted(access));
         counted.map(|access| access.bounds()).map(|(start, end)| end.saturating_sub(start)).sum()
     };
-    bytes(&|access| access.mode.reads()).max(bytes(&|access| access.mode.writes()))
+    match bytes(&|access| access.mode.reads()) {
+        0 => bytes(&|access| access.mode.writes()),
+        read => read,
+    }
 }
 
 /// Finds out how long each rank waited for others, where at least two ranks of a communicator are seen on the clock of one machine.
