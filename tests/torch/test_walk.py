@@ -261,6 +261,8 @@ class ByName:
 
 
 # Operators that write their first input in place.
+# Operators that write inputs other than the first: outputs that have the name of an input are that input.
+WRITE_NAMED_INPUTS = {"KvRmsNormRopeCache", "MlaProlog", "MlaPrologV2", "MlaPrologV3", "QkvRmsNormRopeCache", "ScatterPaKvCache"}
 IN_PLACE_OPERATORS = {
     "ApplyAdamD", "ApplyAdamV2", "ApplyAdamW", "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "Scatter",
     "ScatterList", "ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdUpdate", "ScatterUpdate", "ViewCopy",
@@ -277,7 +279,10 @@ class AsGraph:
         count = len(case.outputs) if is_list else 1
         inputs, outputs = ([one[0] for one in all] for all in (self.ir.inputs, self.ir.outputs))
         named = {inputs.index(name): at for at, name in enumerate(outputs) if name in inputs}
-        self.written_inputs = {at: at for at in range(count)} if case.name in IN_PLACE_OPERATORS else named
+        if case.name in IN_PLACE_OPERATORS:
+            self.written_inputs = {at: at for at in range(count)}
+        else:
+            self.written_inputs = named if case.name in WRITE_NAMED_INPUTS else {}
 
     def graph(self, sized=tuple, is_fed=lambda one: one.location == "device"):
         """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""
