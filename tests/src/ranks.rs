@@ -102,7 +102,7 @@ pub fn environment(toolkit: &Toolkit) -> Result<()> {
     trial.run(&["run", "--ranks", "two", "--", "true"])?.expect(2)?;
     trial.run(&["run", "--grace", "1", "--", "true"])?.expect(2)?;
     let text = trial.run(&["run", "--ranks", "2", "--", "/no/such/program"])?.expect(127)?;
-    contains(&text, &["[0] cairn: cannot run /no/such/program", "ended with code 127"])?;
+    contains(&text, &["] cairn: cannot run /no/such/program", "ended with code 127"])?;
     let text = trial.run(&["check", "--ranks", "2", "run.cairn"])?.expect(1)?;
     contains(&text, &["--ranks runs a program"])
 }
