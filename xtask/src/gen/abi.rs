@@ -55,7 +55,11 @@ impl Headers {
     /// Reads `root/include` with bindgen. It reads them as C++, where the codes are typed.
     pub fn read(root: &Path) -> Result<Self> {
         let text = HEADERS.map(|name| format!("#include \"{name}\"\n")).concat();
-        Headers::parse(&root.join("include"), &text, ".*/include/((acl|aclnn|cairn|hccl|mstx)/.*|hcomm_res.h)")
+        Headers::parse(
+            &root.join("include"),
+            &text,
+            ".*/include/((acl|aclnn|cairn|hccl|mstx)/.*|hcomm_res.h)",
+        )
     }
 
     /// Reads the interface between the engine and its C++ classes.
