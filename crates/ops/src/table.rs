@@ -212,7 +212,7 @@ impl Node {
     /// Where lists of inputs begin among those declared, and how many there are, one after the other.
     fn lists(&self) -> (usize, usize) {
         let is_list = |name: &&str| name.ends_with("[]");
-        let first = self.inputs.iter().position(|name| is_list(&name));
+        let first = self.inputs.iter().position(&is_list);
         let first = first.unwrap_or(self.inputs.len());
         (first, self.inputs[first..].iter().take_while(|name| is_list(name)).count())
     }

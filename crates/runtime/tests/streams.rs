@@ -74,7 +74,7 @@ fn exchanges_of_two_streams_meet_whoever_runs_them() {
         stream.submit(copy(*from, target)).unwrap();
         for (stream, to) in &pairs {
             match helping {
-                true => drop(runtime.synchronize(stream, None).unwrap()),
+                true => runtime.synchronize(stream, None).unwrap(),
                 false => wait_without_helping(stream),
             }
             assert_eq!(bytes(*to), [7; 64]);

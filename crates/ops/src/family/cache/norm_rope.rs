@@ -22,11 +22,11 @@ const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slots {
     /// An index of a position in each batch.
-    ByBatch,
+    Batch,
     /// An index of a slot for each token.
-    ByToken,
+    Token,
     /// The first slot of a block for as many tokens as it has.
-    ByBlock,
+    Block,
 }
 
 /// The rows that one call makes, and where they go.
@@ -111,7 +111,7 @@ fn plan(
     let paged = makings.iter().find_map(|making| making.pages.as_ref());
     let [blocks, size] = paged.map_or([0, 1], Pages::sizes);
     let name = call.parameter(at);
-    let limit = if slots == Slots::ByBatch { size } else { blocks * size };
+    let limit = if slots == Slots::Batch { size } else { blocks * size };
     call.plan(move |memory| {
         let index = index.view(memory);
         check_indices(&index, name, -1, limit)?;
@@ -122,9 +122,9 @@ fn plan(
         let numbers = PositionAccess::new(index);
         let place = |batch: usize, position: usize| {
             let number = match slots {
-                Slots::ByBatch => numbers.get::<i64>(&[batch, position]),
-                Slots::ByToken => numbers.get(&[batch * positions + position]),
-                Slots::ByBlock => {
+                Slots::Batch => numbers.get::<i64>(&[batch, position]),
+                Slots::Token => numbers.get(&[batch * positions + position]),
+                Slots::Block => {
                     let first =
                         numbers.get::<i64>(&[batch * positions.div_ceil(size) + position / size]);
                     if first < 0 {
@@ -135,7 +135,7 @@ fn plan(
                 }
             };
             let slot = usize::try_from(number).ok()?;
-            Some(if slots == Slots::ByBatch { (batch, slot) } else { (slot / size, slot % size) })
+            Some(if slots == Slots::Batch { (batch, slot) } else { (slot / size, slot % size) })
         };
         makings.iter().for_each(|making| making.run(memory, &place));
         Ok(())
@@ -159,11 +159,11 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
     }
     .to_string();
     let (slots, chunked) = match form.as_str() {
-        "Norm" => (Slots::ByBatch, false),
-        "PA" | "PA_BNSD" => (Slots::ByToken, false),
-        "PA_NZ" => (Slots::ByToken, true),
-        "PA_BLK_BNSD" => (Slots::ByBlock, false),
-        "PA_BLK_NZ" => (Slots::ByBlock, true),
+        "Norm" => (Slots::Batch, false),
+        "PA" | "PA_BNSD" => (Slots::Token, false),
+        "PA_NZ" => (Slots::Token, true),
+        "PA_BLK_BNSD" => (Slots::Block, false),
+        "PA_BLK_NZ" => (Slots::Block, true),
         other => {
             let name = call.parameter(12);
             return Err(Error::invalid(format!(
@@ -193,14 +193,14 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
     {
         let pages = Pages::new(call, cache_at, out_at, |call, cache| {
             let found = match slots {
-                Slots::ByBatch => (cache.rank() == 4).then(|| cache.with(2)),
+                Slots::Batch => (cache.rank() == 4).then(|| cache.with(2)),
                 _ if chunked => in_chunks(cache),
                 _ => by_positions(cache),
             };
             let fits = |one: &Layout| {
                 one.dims()[1] == 1
                     && one.dims()[2] * one.dims()[4] == width
-                    && (slots != Slots::ByBatch || one.dims()[0] == batches)
+                    && (slots != Slots::Batch || one.dims()[0] == batches)
             };
             found.filter(fits).ok_or_else(|| {
                 wrong_cache(
@@ -237,9 +237,9 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
     let index = call.read_index(4, &outs)?;
     let size = targets[0].0.sizes()[1].max(1);
     match slots {
-        Slots::ByBatch => call.expect_dims(4, &index, &[batches, positions])?,
-        Slots::ByToken => call.expect_dims(4, &index, &[batches * positions])?,
-        Slots::ByBlock => call.expect_dims(4, &index, &[batches * positions.div_ceil(size)])?,
+        Slots::Batch => call.expect_dims(4, &index, &[batches, positions])?,
+        Slots::Token => call.expect_dims(4, &index, &[batches * positions])?,
+        Slots::Block => call.expect_dims(4, &index, &[batches * positions.div_ceil(size)])?,
     }
     if targets[0].0.sizes() != targets[1].0.sizes() {
         let (a, b) = (call.parameter(5), call.parameter(6));
@@ -372,7 +372,7 @@ fn norm_rope_all(call: &mut Call<'_>) -> Result<Plan> {
     }
     add(call, (queries, keys), Some((gammas[1], epsilon)), rotation, plain[2], caches.next());
     add(call, (queries + keys, values), None, None, plain[3], caches.next());
-    plan(call, makings, (index, 5), Slots::ByToken, tokens)
+    plan(call, makings, (index, 5), Slots::Token, tokens)
 }
 
 /// The rows of this file.

@@ -36,6 +36,7 @@ impl ListKind {
 }
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "one for each call")]
 enum List {
     Known(Vec<i64>),
     Read(UnaliasedInput),

@@ -65,7 +65,7 @@ impl<'a> ExpertOrder<'a> {
         let sorted = unsafe { entries::<Narrow>(&scratch, 0, count) };
         let access = PositionAccess::new(experts);
         let (mut active, mut low, mut high) = (0, u64::MAX, 0);
-        for slot in 0..count {
+        for (slot, entry) in sorted.iter_mut().enumerate().take(count) {
             let expert: i64 = access.get(&[slot / slots, slot % slots]);
             let key = key(expert).filter(|key| range.contains(&expert) && *key != OUTSIDE);
             match key {
@@ -76,7 +76,7 @@ impl<'a> ExpertOrder<'a> {
                     (low, high) = (low.min(key), high.max(key));
                 }
             }
-            sorted[slot] = Narrow::new(key.unwrap_or(OUTSIDE), slot);
+            *entry = Narrow::new(key.unwrap_or(OUTSIDE), slot);
         }
         let span = high.saturating_sub(low) as usize + 1;
         if active == count && count > 0 && span <= COUNTED {

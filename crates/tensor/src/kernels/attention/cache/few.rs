@@ -104,7 +104,7 @@ unsafe fn multiply(query: &[f32], keys: Rows<*const f32>, scores: &mut [f32]) {
             scores[at + line] = sum_of(&sums[line]) + tail;
         }
     }
-    for at in whole..scores.len() {
+    for (at, score) in scores.iter_mut().enumerate().skip(whole) {
         let mut sums = [0f32; SIDE];
         let ((numbers, rest), (others, other_rest)) =
             (query.as_chunks::<SIDE>(), key(at).as_chunks::<SIDE>());
@@ -114,7 +114,7 @@ unsafe fn multiply(query: &[f32], keys: Rows<*const f32>, scores: &mut [f32]) {
             }
         }
         let tail: f32 = rest.iter().zip(other_rest).map(|(a, b)| a * b).sum();
-        scores[at] = sum_of(&sums) + tail;
+        *score = sum_of(&sums) + tail;
     }
 }
 
