@@ -157,7 +157,7 @@ fn a_rank_that_stops_early_is_named() {
       in HcclAllGather, thread 7
   (2) rank 1, its last collective, 1: HcclAllReduce of 8 fp32
       in HcclAllReduce, thread 7
-  rank 1 calls 1 collectives in all, rank 0 more
+  rank 1 calls 1 collective in all, rank 0 more
   rank 0 is process 100, rank 1 is process 101
   help: call HcclAllGather on every rank, or on none: the ranks that call it wait for those that do not
 

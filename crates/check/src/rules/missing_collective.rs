@@ -34,9 +34,10 @@ fn check(moment: &RankMoment<'_>, findings: &mut Findings) {
     let verb = |ranks: &[u32]| if ranks.len() == 1 { "calls" } else { "call" };
     let mut facts: Vec<Fact> = vec![
         format!(
-            "{} {} {fewest} collectives in all, {} more",
+            "{} {} {fewest} collective{} in all, {} more",
             list_ranks(&short),
             verb(&short),
+            if fewest == 1 { "" } else { "s" },
             list_ranks(&longer)
         )
         .into(),
