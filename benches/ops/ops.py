@@ -19,6 +19,7 @@ import torch_npu  # noqa: F401
 from torch.nn import functional as F
 
 import models
+import decoding
 
 THREADS = int(os.environ["CAIRN_WORKERS"])
 torch.set_num_threads(THREADS)
@@ -45,9 +46,7 @@ def best(run, finish, seconds=0.05, rounds=1):
     return shortest, count
 
 
-def runner(call, device, finish):
-    arguments = call.make(device)
-
+def runner(call, arguments, finish):
     def run(count):
         with torch.no_grad():
             for _ in range(count):
@@ -57,8 +56,10 @@ def runner(call, device, finish):
 
 
 class Call:
-    def __init__(self, name, goal, work, make):
-        self.name, self.goal, self.work, self.make = name, goal, work, make
+    """What is measured. With a tolerance, the results of both sides are compared first; they may be apart by so much of the greatest."""
+
+    def __init__(self, name, goal, work, make, tolerance=None):
+        self.name, self.goal, self.work, self.make, self.tolerance = name, goal, work, make, tolerance
 
 
 def tensors(*sizes, dtype=torch.float32):
@@ -214,10 +215,18 @@ CALLS += [Call(f"{kind} 64 steps of 32x256 to 256", 1.0, *recurrent(kind, 64, 32
 CALLS += [Call(f"conv {conv_name(conv)}", 1.0, *convolve(*conv)) for conv in RESNET + DEPTHWISE]
 CALLS += [Call(f"conv back {conv_name(conv)}", 1.0, *convolve_backward(*conv)) for conv in TRAINED]
 CALLS += [Call(name, 1.0, *work_and_inputs) for name, work_and_inputs in models.ROWS.items()]
+CALLS += [Call(name, goal, *work_and_inputs, tolerance) for name, goal, work_and_inputs, tolerance in decoding.ROWS]
 
 
 def compare(call, rounds):
-    npu, cpu = runner(call, "npu", torch.npu.synchronize), runner(call, "cpu", lambda: None)
+    on_npu, on_cpu = call.make("npu"), call.make("cpu")
+    if call.tolerance is not None:
+        with torch.no_grad():
+            have, want = (call.work(*arguments).cpu().double().flatten() for arguments in (on_npu, on_cpu))
+        apart, greatest = (have - want).abs().max().item(), want.abs().max().item()
+        assert apart <= call.tolerance * greatest, f"{call.name}: results are {apart} apart, of {greatest}"
+    # Some peers are on npu too.
+    npu, cpu = runner(call, on_npu, torch.npu.synchronize), runner(call, on_cpu, torch.npu.synchronize)
     npu_time = cpu_time = float("inf")
     for _ in range(rounds):
         npu_time = min(npu_time, best(*npu)[0])

@@ -1,6 +1,6 @@
 """Trains a small transformer to write sums, character by character, and draws its loss.
 
-    python char_transformer.py [--device npu|cpu] [--steps N] [--out loss.png]
+    python char_transformer.py [--device npu|cpu] [--steps N] [--out loss.png] [--save weights.pt]
 """
 
 import argparse
@@ -103,11 +103,14 @@ def main():
     parser.add_argument("--device", default="npu", choices=["npu", "cpu"])
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--out", default="char_transformer_loss.png")
+    parser.add_argument("--save", help="where to write the weights, for generate.py")
     options = parser.parse_args()
     if options.device == "npu":
         import torch_npu  # noqa: F401
     model, losses = train(options.device, options.steps, dropout=0.05)
     curve.draw(options.out, losses)
+    if options.save:
+        torch.save(model.state_dict(), options.save)
     print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} in {options.steps} steps")
     model.eval()
     for question in ("3+4=", "12+9=", "19+19="):

@@ -425,6 +425,31 @@ typedef enum aclrtHostMemMapCapability {
     ACL_RT_HOST_MEM_MAP_SUPPORTED = 1
 } aclrtHostMemMapCapability;
 
+/** Units of a device that may reach host memory. */
+typedef enum aclrtHacType {
+    ACL_RT_HAC_TYPE_STARS = 0,
+    ACL_RT_HAC_TYPE_AICPU = 1,
+    ACL_RT_HAC_TYPE_AIC = 2,
+    ACL_RT_HAC_TYPE_AIV = 3,
+    ACL_RT_HAC_TYPE_PCIEDMA = 4,
+    ACL_RT_HAC_TYPE_RDMA = 5,
+    ACL_RT_HAC_TYPE_SDMA = 6,
+    ACL_RT_HAC_TYPE_DVPP = 7
+} aclrtHacType;
+
+/** What aclrtRandomNumAsync generates. */
+typedef enum aclrtRandomNumFuncType {
+    ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK = 0,
+    ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS = 1,
+    ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS = 2,
+    ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS = 3
+} aclrtRandomNumFuncType;
+
+/** Attributes of memory that processes share. */
+typedef enum aclrtIpcMemAttrType {
+    ACL_RT_IPC_MEM_ATTR_ACCESS_LINK = 0
+} aclrtIpcMemAttrType;
+
 /** Packages whose version can be asked for. */
 typedef enum aclCANNPackageName {
     ACL_PKG_NAME_CANN = 0,
@@ -602,6 +627,50 @@ typedef struct aclrtUuid {
 typedef struct aclrtIpcEventHandle {
     char reserved[ACL_IPC_EVENT_HANDLE_SIZE];
 } aclrtIpcEventHandle;
+
+/* A value, or the address of one, for aclrtRandomNumAsync. */
+typedef struct aclrtRandomParaInfo {
+    uint8_t isAddr;
+    uint8_t valueOrAddr[8];
+    uint8_t size;
+    uint8_t rsv[6];
+} aclrtRandomParaInfo;
+
+typedef struct aclrtDropoutBitmaskInfo {
+    aclrtRandomParaInfo dropoutRation;
+} aclrtDropoutBitmaskInfo;
+
+typedef struct aclrtUniformDisInfo {
+    aclrtRandomParaInfo min;
+    aclrtRandomParaInfo max;
+} aclrtUniformDisInfo;
+
+typedef struct aclrtNormalDisInfo {
+    aclrtRandomParaInfo mean;
+    aclrtRandomParaInfo stddev;
+} aclrtNormalDisInfo;
+
+/* A distribution and its parameters. */
+typedef struct aclrtRandomNumFuncParaInfo {
+    aclrtRandomNumFuncType funcType;
+    union {
+        aclrtDropoutBitmaskInfo dropoutBitmaskInfo;
+        aclrtUniformDisInfo uniformDisInfo;
+        aclrtNormalDisInfo normalDisInfo;
+    } paramInfo;
+} aclrtRandomNumFuncParaInfo;
+
+/* What aclrtRandomNumAsync is to generate, and where. */
+typedef struct aclrtRandomNumTaskInfo {
+    aclDataType dataType;
+    aclrtRandomNumFuncParaInfo randomNumFuncParaInfo;
+    void *randomParaAddr;
+    void *randomResultAddr;
+    void *randomCounterAddr;
+    aclrtRandomParaInfo randomSeed;
+    aclrtRandomParaInfo randomNum;
+    uint8_t rsv[8];
+} aclrtRandomNumTaskInfo;
 
 /* Functions of the program that the runtime calls. */
 typedef void (*aclrtCallback)(void *userData);
@@ -984,6 +1053,144 @@ aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attribut
 /** Free and total bytes of one kind of memory on the current device. */
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
 
+/** Copies `height` rows of `width` bytes, at once. */
+aclError aclrtMemcpy2d(
+    void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+    aclrtMemcpyKind kind);
+
+/** The same as a task of a stream. With pageable host memory it is complete on return. */
+aclError aclrtMemcpy2dAsync(
+    void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+    aclrtMemcpyKind kind, aclrtStream stream);
+
+/** Many copies at once, all from the host to a device or all back. */
+aclError aclrtMemcpyBatch(
+    void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
+    aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex);
+
+/** The same without the index of the copy that failed. */
+aclError aclrtMemcpyBatchV2(
+    void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
+    aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs);
+
+/** Many copies as tasks of a stream. */
+aclError aclrtMemcpyBatchAsync(
+    void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
+    aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, size_t *failIndex,
+    aclrtStream stream);
+
+/** The same without the index of the copy that failed. */
+aclError aclrtMemcpyBatchAsyncV2(
+    void **dsts, size_t *destMaxs, void **srcs, size_t *sizes, size_t numBatches,
+    aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes, size_t numAttrs, aclrtStream stream);
+
+/** As aclrtMemcpyAsync. */
+aclError aclrtMemcpyAsyncWithCondition(
+    void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+    aclrtStream stream);
+
+/** Bytes of a copy's description in device memory. */
+aclError aclrtGetMemcpyDescSize(aclrtMemcpyKind kind, size_t *descSize);
+
+/** Describes a copy in device memory. `config` is NULL. */
+aclError aclrtSetMemcpyDesc(
+    void *desc, aclrtMemcpyKind kind, void *srcAddr, void *dstAddr, size_t count, void *config);
+
+/** Does the copy that device memory describes when the task runs. */
+aclError aclrtMemcpyAsyncWithDesc(void *desc, aclrtMemcpyKind kind, aclrtStream stream);
+
+/** Copies between addresses that are read from device memory when the task runs. */
+aclError aclrtMemcpyAsyncWithOffset(
+    void **dst, size_t destMax, size_t dstDataOffset, const void **src, size_t count,
+    size_t srcDataOffset, aclrtMemcpyKind kind, aclrtStream stream);
+
+/** Sets `N` numbers of four bytes, at once. */
+aclError aclrtMemsetD32(void *ptr, size_t memSize, uint32_t value, size_t N);
+
+/** The same as a task of a stream. */
+aclError aclrtMemsetD32Async(
+    void *ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream);
+
+/** dst = dst op src, element by element; `count` in bytes, `reserve` is NULL. */
+aclError aclrtReduceAsync(
+    void *dst, const void *src, uint64_t count, aclrtReduceKind kind, aclDataType type,
+    aclrtStream stream, void *reserve);
+
+/** Random numbers as a task of a stream. `reserve` is NULL. */
+aclError aclrtRandomNumAsync(
+    const aclrtRandomNumTaskInfo *taskInfo, const aclrtStream stream, void *reserve);
+
+/** A hint about the cache; it has no effect here. */
+aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
+
+/** Whether a unit of a device can reach host memory. */
+aclError aclrtHostMemMapCapabilities(
+    uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities);
+
+/** What the parts of the system use of a device's memory. */
+aclError aclrtGetMemUsageInfo(
+    int32_t deviceId, aclrtMemUsageInfo *memUsageInfo, size_t inputNum, size_t *outputNum);
+
+/** Ranges of a device's memory that failed: none. */
+aclError aclrtGetMemUceInfo(
+    int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize, size_t *retSize);
+
+/** Repairs such ranges. */
+aclError aclrtMemUceRepair(
+    int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
+
+/* ---- Overflow ---- */
+
+/** Copies the 64 bytes of the overflow status to device memory, in stream order. */
+aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream stream);
+
+/** Clears the overflow status, in stream order. */
+aclError aclrtResetOverflowStatus(aclrtStream stream);
+
+/** Whether a stream checks for overflow. */
+aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
+
+/** Whether a stream checks for overflow. */
+aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
+
+/* ---- Limits and errors of devices ---- */
+
+/** How many cores of a kind operators of a device may use. */
+aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value);
+
+/** Sets that. */
+aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value);
+
+/** Sets all of a device back. */
+aclError aclrtResetDeviceResLimit(int32_t deviceId);
+
+/** How many cores of a kind operators of a stream may use. */
+aclError aclrtGetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t *value);
+
+/** Sets that. */
+aclError aclrtSetStreamResLimit(aclrtStream stream, aclrtDevResLimitType type, uint32_t value);
+
+/** Sets all of a stream back to the limits of its device. */
+aclError aclrtResetStreamResLimit(aclrtStream stream);
+
+/** Makes the limits of a stream those of the calling thread. */
+aclError aclrtUseStreamResInCurrentThread(aclrtStream stream);
+
+/** Undoes that. */
+aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream);
+
+/** The limit that holds for the calling thread. */
+aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
+
+/** What went wrong on a device. */
+aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo);
+
+/** Tries to repair it. */
+aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
+
+/** Sets how long an operator may run, in microseconds; gives the value that is used. */
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
+
 /* ---- Physical memory and addresses ---- */
 
 /** Reserves a range of addresses without memory. */
@@ -1004,8 +1211,36 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
 aclError aclrtMapMem(
     void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
 
-/** Undoes that, after the tasks queued so far. */
+/** Undoes that. Tasks already queued can still use the memory. */
 aclError aclrtUnmapMem(void *virPtr);
+
+/** Reserves addresses beyond those of device memory; Atlas A3 only. */
+aclError aclrtReserveMemAddressNoUCMemory(
+    void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags);
+
+/** As aclrtMapMem; no device may touch the memory before aclrtMemSetAccess. */
+aclError aclrtMemMapNoAccess(
+    void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags);
+
+/** Lets devices, or the host, touch mapped memory. */
+aclError aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc, size_t count);
+
+/** What a device, or the host, may do with mapped memory: an aclrtMemAccessFlags. */
+aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag);
+
+/** Sizes of physical memory are multiples of this. */
+aclError aclrtMemGetAllocationGranularity(
+    aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity);
+
+/** The handle of the memory that is mapped at an address, with one more reference. */
+aclError aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle);
+
+/** What physical memory was made as. */
+aclError aclrtMemGetAllocationPropertiesFromHandle(
+    aclrtDrvMemHandle handle, aclrtPhysicalMemProp *prop);
+
+/** First byte and size of the allocation, or of the mapped piece, around an address. */
+aclError aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize);
 
 /** A number under which another process can import the memory. */
 aclError aclrtMemExportToShareableHandle(
@@ -1018,6 +1253,73 @@ aclError aclrtMemImportFromShareableHandle(
 
 /** Names the processes that may import. */
 aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum);
+
+/** As aclrtMemExportToShareableHandle; `shareableHandle` is a uint64_t or an aclrtMemFabricHandle. */
+aclError aclrtMemExportToShareableHandleV2(
+    aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType,
+    void *shareableHandle);
+
+/** As aclrtMemImportFromShareableHandle, on the current device. `flags` is 0. */
+aclError aclrtMemImportFromShareableHandleV2(
+    void *shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags,
+    aclrtDrvMemHandle *handle);
+
+/** As aclrtMemSetPidToShareableHandle. */
+aclError aclrtMemSetPidToShareableHandleV2(
+    void *shareableHandle, aclrtMemSharedHandleType shareType, int32_t *pid, size_t pidNum);
+
+/* ---- Between processes ---- */
+
+/** A key, of 65 bytes with its end, under which another process can map an allocation. */
+aclError aclrtIpcMemGetExportKey(
+    void *devPtr, size_t size, char *key, size_t len, uint64_t flags);
+
+/** Names the processes that may import. */
+aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
+
+/** Maps memory of another process. */
+aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);
+
+/** Ends an import, or in the exporting process the key. */
+aclError aclrtIpcMemClose(const char *key);
+
+/** Chooses a link between devices; Atlas A3 only. */
+aclError aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr);
+
+/** The handle of an event made with ACL_EVENT_IPC, for other processes. */
+aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle *handle);
+
+/** The event behind a handle of another process. */
+aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event);
+
+/* ---- Notifies ---- */
+
+/** A flag that one stream sets and another waits for. `flag` is an ACL_NOTIFY_*. */
+aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag);
+
+/** Destroys it; streams that wait for it go on. */
+aclError aclrtDestroyNotify(aclrtNotify notify);
+
+/** Sets it, in stream order. */
+aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
+
+/** Waits in the stream until it is set, and clears it. `timeout` in seconds, 0 for ever. */
+aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout);
+
+/** The number of a notify. */
+aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId);
+
+/** Clears notifies at once. */
+aclError aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num);
+
+/** A key, of 65 bytes with its end, under which another process can record a notify. */
+aclError aclrtNotifyGetExportKey(aclrtNotify notify, char *key, size_t len, uint64_t flags);
+
+/** Names the processes that may import. */
+aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t *pid, size_t num);
+
+/** A notify of another process, which can be recorded. */
+aclError aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags);
 
 /* ---- Kernels ---- */
 

@@ -5,13 +5,15 @@ use crate::mapped::MappedRange;
 use crate::process;
 use crate::segments::Segments;
 use crate::settings;
+use crate::text;
 use crate::visit::Visit;
-use cairn_pool::SegmentSource;
+use cairn_pool::{SegmentSource, StitchRequest, Stitching};
 use cairn_sync::lock::{Mutex, Rank};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// The memory of one device. Offsets are addresses.
 pub struct Memory {
@@ -19,6 +21,8 @@ pub struct Memory {
     /// The device's own context, once it is known; see [`Visit`].
     home: AtomicPtr<c_void>,
     limit: AtomicU64,
+    /// Whether holes are stitched, once the source is chosen.
+    stitches: AtomicBool,
     reservation: Mutex<Reservation>,
 }
 
@@ -46,6 +50,7 @@ impl Memory {
             device,
             home: AtomicPtr::new(null_mut()),
             limit: AtomicU64::new(u64::MAX),
+            stitches: AtomicBool::new(false),
             reservation: Mutex::new(Rank::Arena, reservation),
         }
     }
@@ -74,6 +79,7 @@ impl Memory {
     pub fn forget_all(&self) -> Vec<Range<u64>> {
         let mut reservation = self.reservation.lock();
         reservation.bytes = 0;
+        self.stitches.store(false, Ordering::Release);
         self.home.store(null_mut(), Ordering::Release);
         self.set_limit(u64::MAX);
         match std::mem::replace(&mut reservation.source, Source::Gone) {
@@ -92,12 +98,30 @@ impl Memory {
     fn choose(&self) -> Result<Source, String> {
         let acl = acl()?;
         let _visit = Visit::to_home(acl, self.device, &self.home)?;
-        let maps_pages = settings::get().maps_pages;
-        Ok(match maps_pages.then(|| MappedRange::reserve(acl, self.device)).flatten() {
-            Some(mapped) => Source::Mapped(mapped),
-            None => Source::Segments(Segments::default()),
-        })
+        let settings = settings::get();
+        let reserve = || MappedRange::reserve(acl, self.device, settings.stitches);
+        let mapped = settings.maps_pages.then(reserve).flatten();
+        let stitches = mapped.as_ref().is_some_and(|mapped| mapped.stitching().is_some());
+        if settings.maps_pages && settings.stitches && !stitches {
+            report_no_stitching(mapped.is_some());
+        }
+        self.stitches.store(stitches, Ordering::Release);
+        Ok(mapped.map_or_else(|| Source::Segments(Segments::default()), Source::Mapped))
     }
+}
+
+/// Says once that holes are not stitched, and why.
+fn report_no_stitching(has_virtual_memory: bool) {
+    static REPORTED: Once = Once::new();
+    REPORTED.call_once(|| {
+        let reason = match has_virtual_memory {
+            true => "this ACL does not map memory at two addresses",
+            false => "this ACL has no virtual memory",
+        };
+        text::warn(&format!(
+            "{reason}, so free memory in pieces serves no large block (CAIRN_POOL_STITCH=0 turns this message off)"
+        ));
+    });
 }
 
 impl SegmentSource for Memory {
@@ -138,5 +162,38 @@ impl SegmentSource for Memory {
 
     fn is_contiguous(&self) -> bool {
         matches!(self.reservation.lock().source, Source::Mapped(_))
+    }
+
+    fn stitching(&self) -> Option<Stitching> {
+        if !self.stitches.load(Ordering::Acquire) || !process::may_call() {
+            return None;
+        }
+        match &self.reservation.lock().source {
+            Source::Mapped(mapped) => mapped.stitching(),
+            _ => None,
+        }
+    }
+
+    fn stitch(&self, request: &StitchRequest<'_>) -> Result<Range<u64>, String> {
+        let fresh = request.fresh;
+        let mut reservation = self.reservation.lock();
+        let available = self.limit.load(Ordering::Relaxed).saturating_sub(reservation.bytes);
+        if fresh > available {
+            return Err(format!("{fresh} bytes are over the budget of {available}"));
+        }
+        let Source::Mapped(mapped) = &mut reservation.source else {
+            return Err(format!("device {} is being reset", self.device));
+        };
+        let range = mapped.stitch(&self.home, request)?;
+        reservation.bytes += fresh;
+        Ok(range)
+    }
+
+    fn vacate(&self, range: Range<u64>) {
+        if process::may_call()
+            && let Source::Mapped(mapped) = &mut self.reservation.lock().source
+        {
+            mapped.vacate(&self.home, range);
+        }
     }
 }

@@ -11,6 +11,8 @@ pub struct Settings {
     pub longest_wait: Duration,
     /// Memory in mapped pages where ACL has virtual memory (`CAIRN_POOL_VMM`).
     pub maps_pages: bool,
+    /// Pages of holes serve large blocks, where ACL maps a page twice (`CAIRN_POOL_STITCH`).
+    pub stitches: bool,
 }
 
 /// The settings. A value that cannot be used is reported once, and the default is used.
@@ -46,7 +48,17 @@ fn read(get: impl Fn(&str) -> Option<OsString>) -> (Settings, Vec<String>) {
         1,
         |number| number < 2,
     );
-    let settings = Settings { longest_wait: Duration::from_millis(wait), maps_pages: maps == 1 };
+    let stitches = setting(
+        "CAIRN_POOL_STITCH",
+        "0 to leave free memory where it is, or 1 to let pages of several holes serve a large block; 1 is used",
+        1,
+        |number| number < 2,
+    );
+    let settings = Settings {
+        longest_wait: Duration::from_millis(wait),
+        maps_pages: maps == 1,
+        stitches: stitches == 1,
+    };
     (settings, warnings)
 }
 
@@ -71,9 +83,10 @@ mod tests {
             Duration::from_millis(20)
         );
         assert!(!read_with("CAIRN_POOL_VMM", b"0").0.maps_pages);
+        assert!(!read_with("CAIRN_POOL_STITCH", b"0").0.stitches);
         for (name, value) in [("CAIRN_POOL_VMM", "1"), ("CAIRN_POOL_VMM", ""), ("OTHER", "x")] {
             let (settings, warnings) = read_with(name, value.as_bytes());
-            assert!(settings.maps_pages && warnings.is_empty());
+            assert!(settings.maps_pages && settings.stitches && warnings.is_empty());
             assert_eq!(settings.longest_wait, Duration::from_secs(10));
         }
     }
@@ -86,6 +99,7 @@ mod tests {
             ("CAIRN_POOL_WAIT_MS", b"\xff"),
             ("CAIRN_POOL_VMM", b"maybe"),
             ("CAIRN_POOL_VMM", b"2"),
+            ("CAIRN_POOL_STITCH", b"yes"),
         ] {
             let (settings, warnings) = read_with(name, value);
             assert!(settings.maps_pages && settings.longest_wait == Duration::from_secs(10));

@@ -68,9 +68,11 @@ static void flags(void)
         CHECK_FAIL(aclrtCreateEventWithFlag(&event, bad[i]), ACL_ERROR_RT_PARAM_INVALID, "flag");
         CHECK_FAIL(aclrtCreateEventExWithFlag(&event, bad[i]), ACL_ERROR_RT_PARAM_INVALID, "flag");
     }
-    GROUP("acl_3_2_49 events between processes are not supported");
+    GROUP("acl_3_2_49 events between processes have no other flag");
+    CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    CHECK_OK(aclrtDestroyEvent(event));
     CHECK_FAIL(
-        aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "64");
+        aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC | ACL_EVENT_SYNC), ACL_ERROR_RT_PARAM_INVALID, "flag");
 }
 
 static void ex_events(void)

@@ -40,7 +40,11 @@ static struct {
     int handles, maps, unmaps, records, queries, destroyed_events;
     /* The n-th call from now on fails. */
     int fail_physical_in, fail_map_in;
+    /* So many more calls fail after it. */
+    int fail_again;
     int no_captures;
+    /* Memory may be mapped at two addresses. */
+    int maps_twice;
     size_t largest_handle, mapped;
     char *reserved[2];
     size_t reserved_size;
@@ -48,6 +52,18 @@ static struct {
     aclrtDeviceStateCallback on_device;
     char log[4096];
 } fake;
+
+/* Counts down to the call that fails. */
+static inline int fake_fails(int *in)
+{
+    if (*in == 0 || --*in > 0)
+        return 0;
+    if (fake.fail_again > 0) {
+        fake.fail_again--;
+        *in = 1;
+    }
+    return 1;
+}
 
 #define CALLED() (fake.calls++)
 #define CONTEXT_OF(device) ((void *)(uintptr_t)(0x1000 * ((device) + 1)))
@@ -154,10 +170,15 @@ __attribute__((unused)) static const FakeAllocation *fake_allocation_of(const ch
 
 typedef struct FakeHandle {
     size_t size;
-    char *address;
+    int maps;
 } FakeHandle;
 
-static FakeHandle *fake_mapped[MAX_ALLOCATIONS];
+typedef struct FakeMap {
+    FakeHandle *handle;
+    char *address;
+} FakeMap;
+
+static FakeMap fake_maps[MAX_ALLOCATIONS];
 
 aclError aclrtMemGetAllocationGranularity(
     aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
@@ -197,7 +218,7 @@ aclError aclrtMallocPhysical(
     CHECK_EQ(prop->location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
     CHECK_EQ(prop->location.id, fake.device);
     CHECK(flags == 0 && size > 0 && size % PAGE == 0);
-    if (fake.used + size > CAPACITY || (fake.fail_physical_in && --fake.fail_physical_in == 0))
+    if (fake.used + size > CAPACITY || fake_fails(&fake.fail_physical_in))
         return 207001;
     FakeHandle *created = calloc(1, sizeof *created);
     created->size = size;
@@ -213,7 +234,7 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
     CALLED();
     FakeHandle *freed = handle;
-    CHECK(freed->address == NULL);
+    CHECK(freed->maps == 0);
     fake.used -= freed->size;
     fake.handles--;
     free(freed);
@@ -225,21 +246,24 @@ aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandl
     CALLED();
     FakeHandle *mapped = handle;
     char *start = address;
-    CHECK(mapped->address == NULL && mapped->size == size && offset == 0 && flags == 0);
+    CHECK(mapped->size == size && offset == 0 && flags == 0);
+    if (mapped->maps && !fake.maps_twice)
+        return 107000;
     CHECK(start >= fake.reserved[fake.device]);
     CHECK(start + size <= fake.reserved[fake.device] + fake.reserved_size);
-    if (fake.fail_map_in && --fake.fail_map_in == 0)
+    if (fake_fails(&fake.fail_map_in))
         return 207000;
     int slot = -1;
     for (int i = 0; i < MAX_ALLOCATIONS; i++) {
-        if (!fake_mapped[i])
+        const FakeMap *map = &fake_maps[i];
+        if (!map->handle)
             slot = i;
         else
-            CHECK(start + size <= fake_mapped[i]->address || fake_mapped[i]->address + fake_mapped[i]->size <= start);
+            CHECK(start + size <= map->address || map->address + map->handle->size <= start);
     }
     CHECK(slot >= 0);
-    fake_mapped[slot] = mapped;
-    mapped->address = start;
+    fake_maps[slot] = (FakeMap){mapped, start};
+    mapped->maps++;
     fake.mapped += size;
     fake.maps++;
     return 0;
@@ -249,16 +273,27 @@ aclError aclrtUnmapMem(void *address)
 {
     CALLED();
     for (int i = 0; i < MAX_ALLOCATIONS; i++) {
-        if (fake_mapped[i] && fake_mapped[i]->address == address) {
-            fake.mapped -= fake_mapped[i]->size;
-            fake_mapped[i]->address = NULL;
-            fake_mapped[i] = NULL;
+        if (fake_maps[i].handle && fake_maps[i].address == address) {
+            fake.mapped -= fake_maps[i].handle->size;
+            fake_maps[i].handle->maps--;
+            fake_maps[i].handle = NULL;
             fake.unmaps++;
             return 0;
         }
     }
     CHECK(!"unmap of an address that was never mapped");
     return 107000;
+}
+
+/* The memory that is mapped at an address. */
+__attribute__((unused)) static const FakeHandle *fake_handle_at(const char *address)
+{
+    for (int i = 0; i < MAX_ALLOCATIONS; i++) {
+        const FakeMap *map = &fake_maps[i];
+        if (map->handle && address >= map->address && address < map->address + map->handle->size)
+            return map->handle;
+    }
+    return NULL;
 }
 
 typedef struct FakeEvent {
@@ -346,7 +381,8 @@ void aclAppLog(
 
 #else
 
-aclError aclrtMemGetAllocationGranularity(void *prop, int option, size_t *granularity)
+aclError aclrtMemGetAllocationGranularity(
+    aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
 {
     CALLED();
     (void)prop, (void)option;

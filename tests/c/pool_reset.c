@@ -1,5 +1,6 @@
 // links: -lcairn_pool
-/* Frees of blocks that a reset of the device has ended, and the state of the pool after a reset. */
+// env: CAIRN_POOL_VMM=0
+/* Frees of blocks that a reset of the device has ended, and the state of the pool after a reset; on segments, whose addresses come again. */
 #include "gate.h"
 #include "cairn/pool.h"
 #include <malloc.h>

@@ -1,9 +1,9 @@
 // links: -lcairn_pool
-// env: TASK_QUEUE_ENABLE=0
-// env: TASK_QUEUE_ENABLE=1
-// env: TASK_QUEUE_ENABLE=2
-// env: ASCEND_LAUNCH_BLOCKING=1
-/* When a block that was freed on one stream may be used on another. */
+// env: CAIRN_POOL_VMM=0 TASK_QUEUE_ENABLE=0
+// env: CAIRN_POOL_VMM=0 TASK_QUEUE_ENABLE=1
+// env: CAIRN_POOL_VMM=0 TASK_QUEUE_ENABLE=2
+// env: CAIRN_POOL_VMM=0 ASCEND_LAUNCH_BLOCKING=1
+/* When a block that was freed on one stream may be used on another; on segments, so that a trim gives back single blocks. */
 #include "gate.h"
 #include "cairn/pool.h"
 

@@ -12,10 +12,7 @@ static const char *const with_code[] = {
     "acldumpRegCallback", "acldumpUnregCallback", "aclmdlFinalizeDump", "aclmdlInitDump", "aclmdlSetDump", "aclDestroyGraphDumpOpt",
     "aclGenGraphAndDumpForOp", "aclopCreateKernel", "aclopRegisterCompileFunc", "aclopSetKernelArgs",
     "aclopSetKernelWorkspaceSizes", "aclopUnregisterCompileFunc", "aclopUpdateParams", "aclopStartDumpArgs", "aclopStopDumpArgs", "aclrtBinaryGetFunction",
-    "aclrtBinaryLoadFromData", "aclrtFreePhysical", "aclrtGetFunctionAddr", "aclrtMallocPhysical",
-    "aclrtMapMem", "aclrtMemExportToShareableHandle", "aclrtMemImportFromShareableHandle",
-    "aclrtMemSetPidToShareableHandle", "aclrtProcessReport", "aclrtReleaseMemAddress",
-    "aclrtReserveMemAddress", "aclrtUnmapMem", "acltdtDestroyChannel", "acltdtDestroyDataset",
+    "aclrtBinaryLoadFromData", "aclrtGetFunctionAddr", "aclrtProcessReport", "acltdtDestroyChannel", "acltdtDestroyDataset",
     "acltdtGetDimsFromItem", "acltdtReceiveTensor", "rtDevBinaryRegister", "rtFunctionRegister",
     "rtGetC2cCtrlAddr", "rtKernelLaunch"};
 

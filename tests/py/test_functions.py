@@ -94,8 +94,18 @@ def not_supported(function, result):
 
 
 ATTRIBUTE = {"numAttrs": 1, "attrs": [{"attr": 1, "value": {"moduleId": 3}}]}
-PHYSICAL = {"handleType": 0, "allocationType": 0, "memAttr": 0, "location": {"id": 0, "type": 1}, "reserve": 0}
+PHYSICAL = {"handleType": 0, "allocationType": 0, "memAttr": 4, "location": {"id": 0, "type": 1}, "reserve": 0}
 NOT_SUPPORTED = 207000
+RT_PARAM_INVALID, RT_INVALID_HANDLE, DRIVER = 107000, 107017, 507899
+
+
+def mapped():
+    """Maps and unmaps physical memory; the code of the last call."""
+    start, handle = value(rt.reserve_mem_address(2 << 20, 0, 0, 0)), value(rt.malloc_physical(2 << 20, PHYSICAL, 0))
+    check(rt.map_mem(start, 2 << 20, 0, handle, 0))
+    check(rt.unmap_mem(start))
+    check(rt.free_physical(handle))
+    return rt.release_mem_address(start)
 
 
 def default_context():
@@ -300,18 +310,15 @@ CALLS = {
     and g.arguments == [1, 2],
     "acl.util.stop_thread": lambda g: util.stop_thread(1) == INVALID_PARAM,
     "acl.rt.process_report": lambda g: not_supported("aclrtProcessReport", rt.process_report(1)),
-    "acl.rt.reserve_mem_address": lambda g: not_supported("aclrtReserveMemAddress", rt.reserve_mem_address(4096, 0, 0, 0)),
-    "acl.rt.release_mem_address": lambda g: not_supported("aclrtReleaseMemAddress", rt.release_mem_address(4096)),
-    "acl.rt.malloc_physical": lambda g: not_supported("aclrtMallocPhysical", rt.malloc_physical(4096, PHYSICAL, 0)),
-    "acl.rt.free_physical": lambda g: not_supported("aclrtFreePhysical", rt.free_physical(4096)),
-    "acl.rt.map_mem": lambda g: not_supported("aclrtMapMem", rt.map_mem(4096, 4096, 0, 4096, 0)),
-    "acl.rt.unmap_mem": lambda g: not_supported("aclrtUnmapMem", rt.unmap_mem(4096)),
-    "acl.rt.mem_export_to_shareable_handle": lambda g: not_supported(
-        "aclrtMemExportToShareableHandle", rt.mem_export_to_shareable_handle(4096, 0, 0)),
-    "acl.rt.mem_set_pid_to_shareable_handle": lambda g: not_supported(
-        "aclrtMemSetPidToShareableHandle", rt.mem_set_pid_to_shareable_handle(1, [1, 2])),
-    "acl.rt.mem_import_from_shareable_handle": lambda g: not_supported(
-        "aclrtMemImportFromShareableHandle", rt.mem_import_from_shareable_handle(1, 0)),
+    "acl.rt.reserve_mem_address": lambda g: rt.release_mem_address(value(rt.reserve_mem_address(2 << 20, 0, 0, 0))) == 0,
+    "acl.rt.release_mem_address": lambda g: rt.release_mem_address(4096) == RT_PARAM_INVALID,
+    "acl.rt.malloc_physical": lambda g: rt.free_physical(value(rt.malloc_physical(2 << 20, PHYSICAL, 0))) == 0,
+    "acl.rt.free_physical": lambda g: rt.free_physical(4096) == RT_INVALID_HANDLE,
+    "acl.rt.map_mem": lambda g: mapped() == 0,
+    "acl.rt.unmap_mem": lambda g: rt.unmap_mem(4096) == RT_PARAM_INVALID,
+    "acl.rt.mem_export_to_shareable_handle": lambda g: rt.mem_export_to_shareable_handle(4096, 0, 0)[1] == RT_INVALID_HANDLE,
+    "acl.rt.mem_set_pid_to_shareable_handle": lambda g: rt.mem_set_pid_to_shareable_handle(1, [1, 2]) == DRIVER,
+    "acl.rt.mem_import_from_shareable_handle": lambda g: rt.mem_import_from_shareable_handle(1, 0)[1] == RT_PARAM_INVALID,
     "acl.rt.binary_load_from_data": lambda g: not_supported("aclrtBinaryLoadFromData", rt.binary_load_from_data(g.host, 64, 0)),
     "acl.rt.binary_get_function": lambda g: not_supported("aclrtBinaryGetFunction", rt.binary_get_function(4096, "kernel")),
     "acl.rt.get_function_addr": lambda g: not_supported("aclrtGetFunctionAddr", rt.get_function_addr(4096)),

@@ -228,15 +228,18 @@ class GraphBuilder:
         self.door.door_set_tensor(op, b"value", value)
         return op
 
-    def feed(self, op, ports, sources):
-        """Feeds declared inputs in their order; None feeds nothing, and dynamic inputs share equally what the others leave."""
+    def feed(self, op, ports, sources, lengths=None):
+        """Feeds declared inputs in their order; None feeds nothing, and dynamic inputs have these lengths, or share equally what
+        the others leave, at least one each."""
         rest, single_count = iter(sources), sum(kind != "dynamic" for _, kind in ports)
         dynamic_count = len(ports) - single_count
+        shared = (len(sources) - single_count) // max(dynamic_count, 1)
+        counts = iter(lengths or [max(shared, 1)] * dynamic_count)
         for name, kind in ports:
             if kind != "dynamic":
                 self.link(op, name, next(rest, None))
                 continue
-            count = (len(sources) - single_count) // dynamic_count
+            count = next(counts)
             self.door.door_grow(op, name.encode(), count, False)
             for at in range(count):
                 self.link(op, f"{name}{at}", next(rest))

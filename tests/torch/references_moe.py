@@ -352,9 +352,10 @@ def block_attention_gradients(q, k, v, out, grad, most, sums, chosen, query_ends
     return dq.to(dtype), dk.to(dtype), dv.to(dtype)
 
 
-def sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, size=1, causal=True):
-    """Attention of batches to chosen blocks; -1 ends the list."""
-    out = torch.zeros(q.shape)
+def sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, size=1, causal=True, stats=False):
+    """Attention of batches to chosen blocks; -1 ends the list. With `stats` also the greatest products and the sums of
+    exponentials, heads of keys before queries."""
+    out, most, sums = torch.zeros(q.shape), *torch.zeros(2, len(q), 1, *q.shape[1:3])
     for b in range(len(q)):
         for s in range(q.shape[1]):
             seen = k.shape[1] - q.shape[1] + s + 1 if causal else k.shape[1]
@@ -362,17 +363,156 @@ def sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, size=1, causal=True
             places = [p for c in blocks for p in range(c * size, c * size + size) if p < seen]
             keys = torch.cat((k[b, places, 0], k_rope[b, places, 0]), -1).float()
             query = torch.cat((q[b, s], q_rope[b, s]), -1).float()
-            out[b, s] = (query @ keys.T * scale).softmax(-1) @ v[b, places, 0].float()
-    return out.to(q.dtype)
+            scores = query @ keys.T * scale
+            out[b, s] = scores.softmax(-1) @ v[b, places, 0].float()
+            most[b, 0, s] = scores.amax(-1)
+            sums[b, 0, s] = (scores - scores.amax(-1, True)).exp().sum(-1)
+    return (out.to(q.dtype), most, sums) if stats else out.to(q.dtype)
 
 
-def most_important(q, k, w, count, causal=True):
-    """The numbers of the keys that matter most to each query of each batch; -1 where there are no more."""
+def packed_sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, query_ends, key_ends, causal=False):
+    """The same of sequences one after the other."""
+    parts = []
+    for (a, b), (c, d) in zip(zip([0, *query_ends], query_ends), zip([0, *key_ends], key_ends)):
+        batch = (one[None] for one in (q[a:b], k[c:d], v[c:d], chosen[a:b]))
+        parts.append(sparse_attention(*batch, scale, q_rope[None, a:b], k_rope[None, c:d], causal=causal, stats=True))
+    out, most, sums = zip(*parts)
+    return torch.cat(out, 1)[0], torch.cat(most, 2)[0], torch.cat(sums, 2)[0]
+
+
+def most_important(q, k, w, count, causal=True, values=False):
+    """The numbers of the keys that matter most to each query of each batch, -1 where there are no more; with `values` also how
+    much they matter."""
     numbers = torch.full((*q.shape[:2], 1, count), -1, dtype=torch.int32)
+    best = torch.full(numbers.shape, -torch.inf)
     for b in range(len(q)):
         for s in range(q.shape[1]):
             seen = k.shape[1] - q.shape[1] + s + 1 if causal else k.shape[1]
             scores = (w[b, s].float()[:, None] * torch.relu(q[b, s].float() @ k[b, :seen, 0].float().T)).sum(0)
             order = scores.sort(descending=True, stable=True).indices[:count].int()
             numbers[b, s, 0, : len(order)] = order
-    return numbers
+            best[b, s, 0, : len(order)] = scores[order]
+    return (numbers, best.to(q.dtype)) if values else numbers
+
+
+def placed(experts, table, rank=None, ranks=None):
+    """The place of each expert of each token: the same for a rank, or one after the other."""
+    out = experts.clone()
+    for token, at in torch.cartesian_prod(*(torch.arange(size) for size in experts.shape)).tolist():
+        count, *places = table[experts[token, at]].tolist()
+        out[token, at] = places[token % count if rank is None else rank // -(-ranks // count)] if count > 1 else places[0]
+    return out
+
+
+def kept_experts(weights, limits, active=None):
+    """The experts whose weight is not below their share of the sum, of tokens that count."""
+    kept = weights.float() >= limits * weights.float().sum(-1, True)
+    return kept if active is None else kept & active[:, None]
+
+
+def attention_to_rows(q, k, v, rows, scale):
+    """The scores of one query's heads for these keys, all of one head, and the result."""
+    scores = q @ k[rows].T * scale
+    return scores, scores.softmax(-1) @ v[rows]
+
+
+def chosen_rows(chosen, seen, start):
+    """The rows of the chosen keys that a query may see; -1 ends the list."""
+    places = [int(c) for c in chosen[:seen] if c >= 0]
+    return [start + place for place in places if place < seen]
+
+
+def packed_queries(query_ends, key_ends, causal):
+    """Of each query of sequences one after the other: where its keys begin, and how many it may see."""
+    for (a, b), (c, d) in zip(zip([0, *query_ends], query_ends), zip([0, *key_ends], key_ends)):
+        for at in range(a, b):
+            yield at, c, min(max(d - c - (b - at) + 1, 0), d - c) if causal else d - c
+
+
+def sparse_attention_gradients(q, k, v, chosen, grad, out, most, sums, scale, q_rope, k_rope, query_ends, key_ends):
+    """By the formulas, from the results, greatest products and sums of the forward pass; without `v` the keys are the values, and
+    their gradients one."""
+    dtype, features = q.dtype, q.shape[-1]
+    query, key = torch.cat((q, q_rope), -1).float(), torch.cat((k, k_rope), -1)[:, 0].float()
+    value, out, grad = (k if v is None else v)[:, 0].float(), out.float(), grad.float()
+    dq, dk, dv = torch.zeros_like(query), torch.zeros_like(key), torch.zeros_like(value)
+    for at, start, seen in packed_queries(query_ends, key_ends, True):
+        rows = chosen_rows(chosen[at, 0], seen, start)
+        for head in range(q.shape[1]):
+            weights = (key[rows] @ query[at, head] * scale - most[0, at, head]).exp() / sums[0, at, head]
+            factors = weights * (value[rows] @ grad[at, head] - out[at, head] @ grad[at, head]) * scale
+            dq[at, head] = factors @ key[rows]
+            dk[rows] += factors[:, None] * query[at, head]
+            dv[rows] += weights[:, None] * grad[at, head]
+    if v is None:
+        dk[:, :features] += dv
+    keys = [dk[:, None, :features], *([] if v is None else [dv[:, None]])]
+    return tuple(one.to(dtype) for one in (dq[..., :features], *keys, dq[..., features:], dk[:, None, features:]))
+
+
+def index_scores(q, k, w):
+    """How much keys of one head matter to a query."""
+    return (w[:, None] * torch.relu(q @ k.T)).sum(0)
+
+
+def index_gradients(q, k, w, chosen, grad, query_ends, key_ends):
+    """The gradients of queries, keys and weights of the values of chosen keys."""
+    tensors = [one.float().requires_grad_() for one in (q, k, w)]
+    total = 0
+    for at, start, _seen in packed_queries(query_ends, key_ends, False):
+        for place, key in enumerate(chosen[at].flatten().tolist()):
+            if key >= 0:
+                score = index_scores(tensors[0][at], tensors[1][start + key, :1].reshape(1, -1), tensors[2][at])
+                total = total + score[0] * grad[at].flatten()[place].float()
+    return tuple(one.to(like.dtype) for one, like in zip(torch.autograd.grad(total, tensors), (q, k, w)))
+
+
+def index_statistics(q, k, w, query_ends, key_ends):
+    """The greatest number and the sum of exponentials of how much the keys matter that each query may see."""
+    pairs = []
+    for at, start, seen in packed_queries(query_ends, key_ends, True):
+        scores = index_scores(q[at].float(), k[start : start + seen, 0].float(), w[at].float())
+        pairs.append(torch.stack((scores.amax(), (scores - scores.amax()).exp().sum())))
+    return tuple(one[None] for one in torch.stack(pairs, 1))
+
+
+def divergence(q, k, qi, ki, w, chosen, scale, q_rope, k_rope, query_ends, key_ends, most, sums, index_stats=None):
+    """The gradients of the index, and the divergence between how much keys matter and what attention gives them, summed over heads
+    and divided by its sum. The statistics are given."""
+    tensors = [one.float().requires_grad_() for one in (qi, ki, w)]
+    loss = 0
+    query, key = torch.cat((q, q_rope), -1).float(), torch.cat((k, k_rope), -1).float()
+    group = q.shape[1] // k.shape[1]
+    for at, start, seen in packed_queries(query_ends, key_ends, True):
+        rows = list(range(start, start + seen)) if chosen is None else chosen_rows(chosen[at, 0], seen, start)
+        products = (query[at][:, None] * key[rows].transpose(0, 1).repeat_interleave(group, 0)).sum(-1) * scale
+        share = (products - most[:, at].reshape(-1, 1)).exp() / sums[:, at].reshape(-1, 1)
+        target = (share.sum(0) / share.sum()).detach()
+        scores = index_scores(tensors[0][at], tensors[1][rows, 0], tensors[2][at])
+        if index_stats is None:
+            found = scores.log_softmax(-1)
+            loss = loss + (target * (target.log() - found)).sum()
+            continue
+        # With given statistics the gradient is stated, not derived: what the scores are given less the target.
+        greatest, total = (one[0, at] for one in index_stats)
+        found = (scores - greatest).exp() / total
+        change = (found - target).detach()
+        value = (target * (target.log() - scores + greatest + total.log())).sum().detach()
+        loss = loss + (scores * change).sum() + (value - (scores * change).sum()).detach()
+    gradients = torch.autograd.grad(loss, tensors)
+    return *(one.to(like.dtype) for one, like in zip(gradients, (qi, ki, w))), loss.detach().reshape(1)
+
+
+def paged_block_attention(q, k, v, chosen, table, key_lengths, scale, size):
+    """Attention of batches to chosen blocks of keys that a table of pages names; -1 is no block."""
+    page, heads = k.shape[1], k.shape[2]
+    out = torch.zeros(*q.shape[:3], v.shape[-1])
+    for b in range(len(q)):
+        keys, values = (one[table[b].long()].reshape(-1, heads, one.shape[-1])[: key_lengths[b]].float() for one in (k, v))
+        for s in range(q.shape[1]):
+            for head in range(q.shape[2]):
+                part = head * heads // q.shape[2]
+                places = [c * size + at for c in chosen[b, s, part].tolist() if c >= 0 for at in range(size)]
+                rows = [place for place in places if place < key_lengths[b]]
+                out[b, s, head] = attention_to_rows(q[b, s, head].float(), keys[:, part], values[:, part], rows, scale)[1]
+    return out.to(q.dtype)

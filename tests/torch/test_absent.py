@@ -25,6 +25,20 @@ def case(name, mode):
 cases.run([(f"{name} {mode}", lambda name=name, mode=mode: case(name, mode)) for name in CASES for mode in "012"])
 """
 
+REFUSED = """
+import torch, torch_npu
+import cases
+
+numbers = lambda *sizes: torch.zeros(*sizes, dtype=torch.long).npu()
+call = lambda: torch_npu.npu_advance_step_flashattn(*(numbers(2), numbers(2, 1), numbers(2), numbers(2), numbers(2), numbers(2, 4)), 2, 2, 16)
+text = cases.error_of(call)
+assert "Cairn refuses this function: its documents have no usable formula" in text, text
+"""
+
+
+def test_functions_without_usable_documentation_say_so():
+    support.run_script(REFUSED)
+
 
 def test_absent_operators_are_named():
     support.run_script(ABSENT)

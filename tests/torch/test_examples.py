@@ -1,10 +1,11 @@
-"""The programs under examples/torch: they learn on `npu` what they learn on `cpu`, and draw it."""
+"""The programs under examples/torch: they learn on `npu` what they learn on `cpu`, serve what they learned, and draw it."""
 
 import re
 import subprocess
 import sys
 
 import pytest
+import torch
 
 import builds
 
@@ -13,6 +14,7 @@ sys.path.insert(0, str(FOLDER))
 
 import char_transformer  # noqa: E402
 import cnn  # noqa: E402
+import generate  # noqa: E402
 import mlp  # noqa: E402
 
 
@@ -31,10 +33,53 @@ def test_losses_are_those_of_the_cpu(example):
 @pytest.mark.parametrize("name", ["mlp", "char_transformer", "cnn"])
 def test_draws_its_loss(name, tmp_path):
     picture = tmp_path / "loss.png"
+    weights = tmp_path / "weights.pt"
     command = [sys.executable, FOLDER / f"{name}.py", "--steps", "20", "--out", picture]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    saves = name == "char_transformer"
+    run = subprocess.run([*command, *(["--save", weights] if saves else [])], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "in 20 steps" in run.stdout
+    if saves:
+        char_transformer.Writer().load_state_dict(torch.load(weights, map_location="cpu"))
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 1000
+
+
+@pytest.fixture(scope="module")
+def writer():
+    """The transformer after some steps on the CPU."""
+    return char_transformer.train("cpu", 30)[0].eval()
+
+
+def test_served_texts_are_those_of_the_whole_model(writer):
+    """More requests than the cache has blocks for, on `npu`; on the CPU every letter from the whole text before it."""
+    prompts = [[char_transformer.CODE[letter] for letter in prompt] for prompt in generate.questions(9, seed=3)]
+    assert len({len(prompt) for prompt in prompts}) > 4
+    served = char_transformer.Writer().npu().eval()
+    served.load_state_dict(writer.state_dict())
+    pages = generate.PagedWriter(served, 13)
+    texts, history, written = generate.serve(pages, prompts, generate.greedy)
+    assert max(history) <= 12 and history[-1] == 0 and sorted(pages.free) == list(range(13))
+    assert written == sum(writer.max_length - len(prompt) for prompt in prompts)
+    with torch.no_grad():
+        for prompt, text in zip(prompts, texts):
+            assert text[: len(prompt)] == prompt
+            guesses = writer(torch.tensor([text[:-1]]))[0].argmax(-1).tolist()
+            assert text[len(prompt) :] == guesses[len(prompt) - 1 :]
+
+
+def test_generate(writer, tmp_path):
+    picture, weights = tmp_path / "cache.png", tmp_path / "weights.pt"
+    torch.save(writer.state_dict(), weights)
+    command = [sys.executable, FOLDER / "generate.py", "--weights", weights, "--requests", "5", "--blocks", "7", "--out", picture]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    prompts = generate.questions(5)
+    lines = run.stdout.splitlines()
+    for prompt, line in zip(prompts, lines):
+        assert line.startswith("  " + prompt.strip().replace("\n", " ") + "|"), run.stdout
+    letters = sum(48 - len(prompt) for prompt in prompts)
+    assert re.search(rf"^5 texts, {letters} letters in [\d.]+ s: \d+ a second; \d+ of \d+ sums are right$", run.stdout, re.M), run.stdout
+    assert re.search(r"^cache: at most 6 of 7 blocks in use", run.stdout, re.M), run.stdout
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 1000
 
 

@@ -244,6 +244,18 @@ def attend(cache):
         input_layout="BNSD", block_table=table(), block_size=16, actual_seq_lengths_kv=[20],
     )
 
+def attend_v2(cache):
+    torch_npu.npu_fused_infer_attention_score_v2(
+        torch.ones(1, 2, 16).npu(), cache.flatten(2), cache.flatten(2), num_query_heads=2, input_layout="TND", block_table=table(),
+        block_size=16, actual_seq_qlen=[1], actual_seq_kvlen=[20],
+    )
+
+def attend_once(cache):
+    torch_npu.npu_incre_flash_attention(
+        torch.ones(1, 1, 32).npu(), cache.flatten(2), cache.flatten(2), num_heads=2, input_layout="BSH", block_table=table(),
+        block_size=16, actual_seq_lengths=[20],
+    )
+
 def put(cache):
     rows, slots = torch.zeros(2, 2, 16).npu(), torch.tensor([4, 48], dtype=torch.int32).npu()
     torch_npu.npu_scatter_pa_kv_cache(rows, rows, cache, cache, slots, cache_mode="Norm")
@@ -254,6 +266,8 @@ def take(cache):
 
 CASES = {
     "attention": (attend, r"aclnnFusedInferAttentionScore\\w*: blockTable\\w*\\[0, 1\\] = 3 is no block: the cache has 3"),
+    "attention of packed tokens": (attend_v2, r"aclnnFusedInferAttentionScore\\w*: blockTable\\w*\\[0, 1\\] = 3 is no block: the cache has 3"),
+    "incremental attention": (attend_once, r"aclnnIncreFlashAttention\\w*: blocktable\\w*\\[0, 1\\] = 3 is no block: the cache has 3"),
     "scatter": (put, r"aclnnScatterPaKvCache: slotMapping\\[1\\] = 48 is outside 0 to 47"),
     "gather": (take, r"aclnnGatherPaKvCache: blockTables\\[0, 1\\] = 3 is no block: the cache has 3"),
 }

@@ -258,3 +258,48 @@ def test_quantised_arguments_are_named():
     q = tensor((1, 2, 4, 16), 1).npu()
     with pytest.raises(RuntimeError, match="quantised"):
         torch_npu.npu_fused_infer_attention_score(q, q, q, num_heads=2, input_layout="BNSD", antiquant_scale=torch.ones(2).npu())
+
+
+def test_modes_of_quantised_attention_are_named():
+    import torch_npu
+
+    q = tensor((1, 2, 5, 16), 1).npu()
+    with pytest.raises(RuntimeError, match="keyAntiquantMode = 3: quantised"):
+        torch_npu.npu_fused_infer_attention_score(q, q, q, num_heads=2, scale=0.25, input_layout="BNSD", key_antiquant_mode=3)
+
+
+def test_padding_of_a_paged_cache_is_refused():
+    import torch_npu
+
+    q, cache = tensor((1, 2, 1, 16), 1).npu(), tensor((2, 16, 32), 2).npu()
+    table, padding = torch.tensor([[0, 1]], dtype=torch.int32).npu(), torch.tensor([2]).npu()
+    with pytest.raises(RuntimeError, match="kvPaddingSize.* together with blockTable"):
+        torch_npu.npu_fused_infer_attention_score(
+            q, cache, cache, num_heads=2, num_key_value_heads=2, scale=0.25, input_layout="BNSD", block_table=table, block_size=16,
+            actual_seq_lengths_kv=[20], kv_padding_size=padding,
+        )  # fmt: skip
+
+
+def test_parts_without_keys_are_merged():
+    import torch_npu
+
+    q, k, v = tensor((2, 4, 1, 16), 1), tensor((2, 2, 20, 16), 2), tensor((2, 2, 20, 16), 3)
+    parts = [
+        torch_npu.npu_fused_infer_attention_score(
+            q.npu(), *(one[:, :, start : start + 10].contiguous().npu() for one in (k, v)), num_heads=4, num_key_value_heads=2, scale=0.25,
+            input_layout="BNSD", actual_seq_lengths_kv=lengths, softmax_lse_flag=True,
+        )
+        for start, lengths in [(0, [10, 10]), (10, [10, 0])]
+    ]  # fmt: skip
+    rows = [(logarithms.flatten(), result.reshape(-1, 16)) for result, logarithms in parts]
+    merged = torch_npu.npu_attention_update([one for one, _ in rows], [one for _, one in rows], 1)[0].view(2, 4, 1, 16)
+    close(merged[0], reference(q[0], k[0], v[0], 0.25)[0])
+    close(merged[1], reference(q[1], k[1, :, :10], v[1, :, :10], 0.25)[0])
+
+
+def test_gating_of_no_tokens():
+    import torch_npu
+
+    weights, experts, _ = torch_npu.npu_moe_gating_top_k(torch.zeros(0, 32).npu(), 4)
+    torch.npu.synchronize()
+    assert weights.shape == experts.shape == (0, 4)

@@ -44,6 +44,10 @@ class Case:
         self.inputs = [Input(text, seed) for seed, text in enumerate(inputs.split())]
         self.outputs = [shaped(text) for text in outputs.split()]
         self.attributes = [text.split("=", 1) for text in attributes.split()]
+        # How many tensors each list of inputs has, where they differ: no attribute of the operator, but told each door.
+        lengths = dict(self.attributes).get("_list_lengths")
+        self.lengths = lengths and [int(one) for one in lengths.strip("[]").split(",")]
+        self.attributes = [one for one in self.attributes if one[0] != "_list_lengths"]
         self.aclnn = None if aclnn == "-" else aclnn.split()
 
 
@@ -186,6 +190,11 @@ class ByName:
             desc, buffer = self.input(one)
             self.input_descs.append(desc.value)
             self.input_buffers.append(buffer.value)
+        if case.lengths:
+            lists = [name for name, kind in declarations()[case.name].inputs if kind == "dynamic"]
+            names = itertools.chain.from_iterable([name] * length for name, length in zip(lists, case.lengths))
+            for desc, name in zip(self.input_descs, names):
+                call("aclSetTensorDynamicInput", c_void_p(desc), name.encode())
         self.attributes = self.device.make("aclopCreateAttr")
         for name, value in case.attributes:
             self.set(name.encode(), value)
@@ -262,7 +271,9 @@ class ByName:
 
 # Operators that write their first input in place.
 # Operators that write inputs other than the first: outputs that have the name of an input are that input.
-WRITE_NAMED_INPUTS = {"KvRmsNormRopeCache", "MlaProlog", "MlaPrologV2", "MlaPrologV3", "QkvRmsNormRopeCache", "ScatterPaKvCache"}
+WRITE_NAMED_INPUTS = {
+    "InplaceFusedCausalConv1d", "KvRmsNormRopeCache", "MlaProlog", "MlaPrologV2", "MlaPrologV3", "QkvRmsNormRopeCache", "ScatterPaKvCache",
+}  # fmt: skip
 IN_PLACE_OPERATORS = {
     "ApplyAdamD", "ApplyAdamV2", "ApplyAdamW", "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "Scatter",
     "ScatterList", "ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdUpdate", "ScatterUpdate", "ViewCopy",
@@ -297,7 +308,7 @@ class AsGraph:
                     sources.append(data_nodes[-1])
                 else:
                     sources.append(builder.constant(one.tensor))
-            builder.feed(op, self.ir.inputs, sources)
+            builder.feed(op, self.ir.inputs, sources, self.case.lengths)
             for name, kind in self.ir.outputs:
                 if kind == "dynamic":
                     builder.grow_outputs(op, name, len(self.case.outputs))

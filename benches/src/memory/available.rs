@@ -4,13 +4,25 @@ use super::c_door::{CDoor, Plugin};
 use super::candidate::Visit;
 use super::floor::Floor;
 use super::peers::glibc;
-use super::pool::CairnPool;
+use super::pool::{CairnPool, VirtualMemory};
 use crate::ort::Ort;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The name of our pool in every table.
 pub const POOL: &str = "cairn pool";
+
+/// Our pool over pages of 4 KiB that it stitches.
+pub const SMALL_PIECES: &str = "stitching, 4 KiB";
+
+/// Our pool over pages of 2 MiB that it stitches.
+pub const LARGE_PIECES: &str = "stitching, 2 MiB";
+
+/// The pool inside the runtime, with real memory; without stitching and with.
+pub const IN_RUNTIME: [&str; 2] = ["runtime, plain", "runtime, stitching"];
+
+/// The standalone pool on our `libascendcl.so`, which stitches unless `CAIRN_POOL_STITCH` is 0.
+pub const STANDALONE: &str = "standalone";
 
 /// The name of the pool through the plugin's C interface.
 pub const PLUGIN: &str = "cairn_malloc";
@@ -54,6 +66,7 @@ impl AvailablePeers {
     /// Calls `visit` with each candidate, made anew.
     pub fn each(&self, visit: &mut impl Visit) {
         visit.visit(POOL, CairnPool::new());
+        visit.visit(SMALL_PIECES, CairnPool::over(VirtualMemory::small_pieces()));
         if let Some(plugin) = &self.plugin {
             visit.visit(PLUGIN, CDoor(plugin.clone()));
         }

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 type Malloc = unsafe extern "C" fn(isize, c_int, *mut c_void) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void, isize, c_int, *mut c_void);
+type Figures = unsafe extern "C" fn(c_int, *mut [u64; 12]) -> c_int;
+type Trim = unsafe extern "C" fn(c_int, usize) -> usize;
+type ResetPeak = unsafe extern "C" fn(c_int) -> c_int;
 type LastError = unsafe extern "C" fn() -> *const c_char;
 
 /// Both libraries, loaded, and two streams of device 0. They stay to the end of the process.
@@ -17,6 +20,10 @@ pub struct Plugin {
     malloc: Malloc,
     free: Free,
     last_error: LastError,
+    figures: Figures,
+    trim: Trim,
+    synchronized: ResetPeak,
+    reset_peak: ResetPeak,
     streams: [Address; 2],
 }
 
@@ -38,6 +45,9 @@ impl Plugin {
         };
         let (malloc, free) = (find(c"cairn_malloc")?, find(c"cairn_free")?);
         let last_error = find(c"cairn_pool_last_error")?;
+        let (figures, trim) = (find(c"cairn_pool_figures")?, find(c"cairn_pool_trim")?);
+        let reset_peak = find(c"cairn_pool_reset_peak")?;
+        let synchronized = find(c"cairn_pool_synchronized")?;
         // SAFETY: `cairn/pool.h` declares all with these types; the streams go to places of ours.
         unsafe {
             assert_eq!((acl.set_device)(0), 0, "no device 0");
@@ -50,9 +60,31 @@ impl Plugin {
                 malloc: std::mem::transmute::<*mut c_void, Malloc>(malloc),
                 free: std::mem::transmute::<*mut c_void, Free>(free),
                 last_error: std::mem::transmute::<*mut c_void, LastError>(last_error),
+                figures: std::mem::transmute::<*mut c_void, Figures>(figures),
+                trim: std::mem::transmute::<*mut c_void, Trim>(trim),
+                synchronized: std::mem::transmute::<*mut c_void, ResetPeak>(synchronized),
+                reset_peak: std::mem::transmute::<*mut c_void, ResetPeak>(reset_peak),
                 streams: streams.map(|stream| Address::new(stream, "ACL", 0)),
             }))
         }
+    }
+
+    /// Gives back what is free, whoever freed it, and forgets the peak.
+    pub fn restart(&self) {
+        // SAFETY: calls that any thread may make. No task was ever submitted, so nothing is in a queue.
+        unsafe {
+            (self.synchronized)(0);
+            (self.trim)(0, 0);
+            (self.reset_peak)(0);
+        }
+    }
+
+    /// Bytes that it has from ACL: now, and at most since [`Plugin::restart`].
+    pub fn reserved(&self) -> (u64, u64) {
+        let mut figures = [0; 12];
+        // SAFETY: `cairnPoolFigures` is twelve numbers, `reserved` and `peakReserved` the fourth and fifth.
+        assert_eq!(unsafe { (self.figures)(0, &mut figures) }, 0, "no pool of device 0");
+        (figures[3], figures[4])
     }
 
     #[cold]

@@ -1,11 +1,15 @@
 //! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
 //! pools grow without bound, and what can be given back.
 
-use super::available::{AvailablePeers, OFFSET, ORT, POOL};
+use super::available::{
+    AvailablePeers, IN_RUNTIME, LARGE_PIECES, OFFSET, ORT, POOL, SMALL_PIECES, STANDALONE,
+};
 use super::measured::{BestFit, CountedAllocator, MeasuredAllocator};
-use super::pool::PAGE;
+use super::pool::{PAGE, VirtualMemory};
+use super::runtime_pool::RuntimePool;
 use super::trace::{Event, Trace};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const MIB: u64 = 1 << 20;
 
@@ -49,7 +53,9 @@ pub fn replay(available: &AvailablePeers, trace: &Trace) -> TraceResult {
         .into_iter()
         .map(|(name, mut allocator)| {
             run(&mut *allocator, &trace.events);
-            (name, allocator.peak_reserved())
+            let reserved = allocator.peak_reserved();
+            run(&mut *allocator, &frees_of_the_rest(&trace.events));
+            (name, reserved)
         })
         .collect();
     TraceResult {
@@ -63,6 +69,19 @@ pub fn replay(available: &AvailablePeers, trace: &Trace) -> TraceResult {
 fn allocators(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn MeasuredAllocator>)> {
     let mut all: Vec<(&'static str, Box<dyn MeasuredAllocator>)> =
         vec![(POOL, Box::new(CountedAllocator::pool()))];
+    for (name, memory) in [
+        (SMALL_PIECES, VirtualMemory::small_pieces()),
+        (LARGE_PIECES, VirtualMemory::large_pieces()),
+    ] {
+        all.push((name, Box::new(CountedAllocator::pool_over(memory))));
+    }
+    for (name, stitches) in IN_RUNTIME.into_iter().zip([false, true]) {
+        let pool = RuntimePool::new(stitches).expect("the engine starts");
+        all.push((name, Box::new(CountedAllocator::runtime(pool))));
+    }
+    if let Some(plugin) = &available.plugin {
+        all.push((STANDALONE, Box::new(CountedAllocator::standalone(plugin))));
+    }
     #[cfg(feature = "peers")]
     all.push((OFFSET, Box::new(super::measured::Offsets::new())));
     let _ = OFFSET;
@@ -74,6 +93,18 @@ fn allocators(available: &AvailablePeers) -> Vec<(&'static str, Box<dyn Measured
     }
     all.push(("best fit (reference)", Box::<BestFit>::default()));
     all
+}
+
+/// Frees what a program holds at its end: the next one uses the same pool.
+fn frees_of_the_rest(events: &[Event]) -> Vec<Event> {
+    let mut held = BTreeSet::new();
+    for event in events {
+        match *event {
+            Event::Take(block, _) => _ = held.insert(block),
+            Event::Free(block) => _ = held.remove(&block),
+        }
+    }
+    held.into_iter().map(Event::Free).collect()
 }
 
 fn run(allocator: &mut dyn MeasuredAllocator, events: &[Event]) {
@@ -103,6 +134,7 @@ pub fn growth(available: &AvailablePeers) -> Growth {
     for (name, mut allocator) in allocators(available) {
         run(&mut *allocator, &events);
         reserved.push((name, allocator.reserved()));
+        run(&mut *allocator, &frees_of_the_rest(&events));
     }
     let mut pool = CountedAllocator::pool();
     run(&mut pool, &events);

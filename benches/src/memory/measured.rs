@@ -1,9 +1,12 @@
 //! How much memory an allocator has reserved, so that allocators can be compared by it.
 
+use super::c_door::{CDoor, Plugin};
 use super::candidate::Candidate;
 use super::peers::ort;
-use super::pool::CairnPool;
+use super::pool::{CairnPool, VirtualMemory};
+use super::runtime_pool::RuntimePool;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// An allocator on one stream that reports how much it has reserved.
 pub trait MeasuredAllocator {
@@ -42,10 +45,30 @@ impl CountedAllocator<CairnPool> {
 
     /// Our pool.
     pub fn pool() -> CountedAllocator<CairnPool> {
-        CountedAllocator::new(CairnPool::new(), |pool| {
+        CountedAllocator::pool_over(VirtualMemory::plain())
+    }
+
+    /// The same over this memory.
+    pub fn pool_over(memory: VirtualMemory) -> CountedAllocator<CairnPool> {
+        CountedAllocator::new(CairnPool::over(memory), |pool| {
             let figures = pool.figures();
             (figures.reserved, figures.peak_reserved)
         })
+    }
+}
+
+impl CountedAllocator<RuntimePool> {
+    /// The pool inside the runtime.
+    pub fn runtime(pool: RuntimePool) -> CountedAllocator<RuntimePool> {
+        CountedAllocator::new(pool, RuntimePool::reserved)
+    }
+}
+
+impl CountedAllocator<CDoor> {
+    /// The standalone pool, which other traces may have used before.
+    pub fn standalone(plugin: &Arc<Plugin>) -> CountedAllocator<CDoor> {
+        plugin.restart();
+        CountedAllocator::new(CDoor(plugin.clone()), |door| door.0.reserved())
     }
 }
 

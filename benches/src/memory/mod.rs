@@ -13,9 +13,11 @@ mod floor;
 mod goals;
 mod handed;
 mod interleave;
+mod mapping;
 mod measured;
 mod peers;
 mod pool;
+mod runtime_pool;
 mod sequence;
 mod speed;
 mod streams;
@@ -36,6 +38,9 @@ use worker::Worker;
 
 /// Runs all and writes `memory.json` into `out`.
 pub fn run(out: &Path) -> Result<()> {
+    let exporter = mapping::Exporter::start()?;
+    mapping::run(out, &exporter)?;
+    drop(exporter);
     let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let project = package.parent().expect("benches lies in the project");
@@ -75,11 +80,11 @@ pub fn run(out: &Path) -> Result<()> {
 fn print_memory(rows: &[TraceResult], growth: &Growth) {
     const MIB: f64 = (1 << 20) as f64;
     print!("\n{:<26} {:>9}", "peak reserved / live", "MiB live");
-    growth.reserved.iter().for_each(|(name, _)| print!(" {name:>24}"));
+    growth.reserved.iter().for_each(|(name, _)| print!(" {name:>18}"));
     println!();
     let line = |what: &str, live: u64, reserved: &[(&str, u64)]| {
         print!("{what:<26} {:>9.1}", live as f64 / MIB);
-        reserved.iter().for_each(|(_, bytes)| print!(" {:>24.3}", *bytes as f64 / live as f64));
+        reserved.iter().for_each(|(_, bytes)| print!(" {:>18.3}", *bytes as f64 / live as f64));
         println!();
     };
     rows.iter().for_each(|row| line(&row.trace, row.peak_live, &row.reserved));

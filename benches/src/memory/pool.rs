@@ -2,7 +2,7 @@
 
 use super::candidate::{Candidate, StreamOrdered};
 use cairn_pool::clock::{Epoch, StreamIndex};
-use cairn_pool::{Figures, Outcome, Pool, Progress, SegmentSource};
+use cairn_pool::{Figures, Outcome, Pool, Progress, SegmentSource, StitchRequest, Stitching};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,21 +50,69 @@ impl Progress for Counters {
 }
 
 /// Memory as numbers: it grows at its end, and whole pages can be taken back anywhere.
-#[derive(Default)]
 pub struct VirtualMemory {
     end: AtomicU64,
+    /// The unit in which memory comes and goes.
+    page: u64,
+    stitching: Option<Stitching>,
+}
+
+impl VirtualMemory {
+    /// Pages of a CPU.
+    pub fn plain() -> VirtualMemory {
+        VirtualMemory { end: AtomicU64::new(0), page: PAGE, stitching: None }
+    }
+
+    /// The same, and the pool stitches, as inside the runtime.
+    pub fn small_pieces() -> VirtualMemory {
+        let stitching = Stitching {
+            page: PAGE,
+            min_block: 64 << 10,
+            min_piece: 16 << 10,
+            max_pieces: 256,
+            keeps_addresses: true,
+            extends_end: false,
+        };
+        VirtualMemory { stitching: Some(stitching), ..VirtualMemory::plain() }
+    }
+
+    /// Pages of a device, and the pool stitches, as over the interface of ACL.
+    pub fn large_pieces() -> VirtualMemory {
+        let page = 2 << 20;
+        let stitching = Stitching {
+            page,
+            min_block: page,
+            min_piece: page,
+            max_pieces: 1024,
+            keeps_addresses: true,
+            extends_end: true,
+        };
+        VirtualMemory { end: AtomicU64::new(0), page, stitching: Some(stitching) }
+    }
 }
 
 impl SegmentSource for VirtualMemory {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
-        let bytes = bytes.next_multiple_of(PAGE);
+        let bytes = bytes.next_multiple_of(self.page);
         let start = self.end.fetch_add(bytes, Ordering::Relaxed);
         Ok(start..start + bytes)
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let pages = range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE;
+        let pages = range.start.next_multiple_of(self.page)..range.end / self.page * self.page;
         if pages.is_empty() { Vec::new() } else { vec![pages] }
+    }
+
+    fn stitching(&self) -> Option<Stitching> {
+        self.stitching
+    }
+
+    fn stitch(&self, request: &StitchRequest<'_>) -> Result<Range<u64>, String> {
+        let StitchRequest { pieces, fresh, after, .. } = *request;
+        let moved: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
+        let range = self.extend(moved + fresh)?;
+        assert!(after.is_none_or(|after| range.start == after), "memory only grows at its end");
+        Ok(range)
     }
 }
 
@@ -78,8 +126,13 @@ pub struct CairnPool {
 impl CairnPool {
     /// An empty pool whose streams are idle.
     pub fn new() -> CairnPool {
+        CairnPool::over(VirtualMemory::plain())
+    }
+
+    /// The same over this memory.
+    pub fn over(memory: VirtualMemory) -> CairnPool {
         let streams = Arc::new(Counters::default());
-        CairnPool { pool: Pool::new(streams.clone(), VirtualMemory::default(), u64::MAX), streams }
+        CairnPool { pool: Pool::new(streams.clone(), memory, u64::MAX), streams }
     }
 
     /// What the pool says of itself.

@@ -713,6 +713,25 @@ pub const ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED: aclrtHostMemMapCapability = 0;
 pub const ACL_RT_HOST_MEM_MAP_SUPPORTED: aclrtHostMemMapCapability = 1;
 /// Whether host memory can be mapped for a unit of the device.
 pub type aclrtHostMemMapCapability = u32;
+pub const ACL_RT_HAC_TYPE_STARS: aclrtHacType = 0;
+pub const ACL_RT_HAC_TYPE_AICPU: aclrtHacType = 1;
+pub const ACL_RT_HAC_TYPE_AIC: aclrtHacType = 2;
+pub const ACL_RT_HAC_TYPE_AIV: aclrtHacType = 3;
+pub const ACL_RT_HAC_TYPE_PCIEDMA: aclrtHacType = 4;
+pub const ACL_RT_HAC_TYPE_RDMA: aclrtHacType = 5;
+pub const ACL_RT_HAC_TYPE_SDMA: aclrtHacType = 6;
+pub const ACL_RT_HAC_TYPE_DVPP: aclrtHacType = 7;
+/// Units of a device that may reach host memory.
+pub type aclrtHacType = u32;
+pub const ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK: aclrtRandomNumFuncType = 0;
+pub const ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS: aclrtRandomNumFuncType = 1;
+pub const ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS: aclrtRandomNumFuncType = 2;
+pub const ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS: aclrtRandomNumFuncType = 3;
+/// What aclrtRandomNumAsync generates.
+pub type aclrtRandomNumFuncType = u32;
+pub const ACL_RT_IPC_MEM_ATTR_ACCESS_LINK: aclrtIpcMemAttrType = 0;
+/// Attributes of memory that processes share.
+pub type aclrtIpcMemAttrType = u32;
 pub const ACL_PKG_NAME_CANN: aclCANNPackageName = 0;
 pub const ACL_PKG_NAME_RUNTIME: aclCANNPackageName = 1;
 pub const ACL_PKG_NAME_COMPILER: aclCANNPackageName = 2;
@@ -1345,6 +1364,173 @@ const _: () = {
         [::core::mem::offset_of!(aclrtIpcEventHandle, reserved) - 0usize];
 };
 impl Default for aclrtIpcEventHandle {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aclrtRandomParaInfo {
+    pub isAddr: u8,
+    pub valueOrAddr: [u8; 8usize],
+    pub size: u8,
+    pub rsv: [u8; 6usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtRandomParaInfo"][::core::mem::size_of::<aclrtRandomParaInfo>() - 16usize];
+    ["Alignment of aclrtRandomParaInfo"][::core::mem::align_of::<aclrtRandomParaInfo>() - 1usize];
+    ["Offset of field: aclrtRandomParaInfo::isAddr"]
+        [::core::mem::offset_of!(aclrtRandomParaInfo, isAddr) - 0usize];
+    ["Offset of field: aclrtRandomParaInfo::valueOrAddr"]
+        [::core::mem::offset_of!(aclrtRandomParaInfo, valueOrAddr) - 1usize];
+    ["Offset of field: aclrtRandomParaInfo::size"]
+        [::core::mem::offset_of!(aclrtRandomParaInfo, size) - 9usize];
+    ["Offset of field: aclrtRandomParaInfo::rsv"]
+        [::core::mem::offset_of!(aclrtRandomParaInfo, rsv) - 10usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aclrtDropoutBitmaskInfo {
+    pub dropoutRation: aclrtRandomParaInfo,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtDropoutBitmaskInfo"]
+        [::core::mem::size_of::<aclrtDropoutBitmaskInfo>() - 16usize];
+    ["Alignment of aclrtDropoutBitmaskInfo"]
+        [::core::mem::align_of::<aclrtDropoutBitmaskInfo>() - 1usize];
+    ["Offset of field: aclrtDropoutBitmaskInfo::dropoutRation"]
+        [::core::mem::offset_of!(aclrtDropoutBitmaskInfo, dropoutRation) - 0usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aclrtUniformDisInfo {
+    pub min: aclrtRandomParaInfo,
+    pub max: aclrtRandomParaInfo,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtUniformDisInfo"][::core::mem::size_of::<aclrtUniformDisInfo>() - 32usize];
+    ["Alignment of aclrtUniformDisInfo"][::core::mem::align_of::<aclrtUniformDisInfo>() - 1usize];
+    ["Offset of field: aclrtUniformDisInfo::min"]
+        [::core::mem::offset_of!(aclrtUniformDisInfo, min) - 0usize];
+    ["Offset of field: aclrtUniformDisInfo::max"]
+        [::core::mem::offset_of!(aclrtUniformDisInfo, max) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Default, Copy, Clone)]
+pub struct aclrtNormalDisInfo {
+    pub mean: aclrtRandomParaInfo,
+    pub stddev: aclrtRandomParaInfo,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtNormalDisInfo"][::core::mem::size_of::<aclrtNormalDisInfo>() - 32usize];
+    ["Alignment of aclrtNormalDisInfo"][::core::mem::align_of::<aclrtNormalDisInfo>() - 1usize];
+    ["Offset of field: aclrtNormalDisInfo::mean"]
+        [::core::mem::offset_of!(aclrtNormalDisInfo, mean) - 0usize];
+    ["Offset of field: aclrtNormalDisInfo::stddev"]
+        [::core::mem::offset_of!(aclrtNormalDisInfo, stddev) - 16usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aclrtRandomNumFuncParaInfo {
+    pub funcType: aclrtRandomNumFuncType,
+    pub paramInfo: aclrtRandomNumFuncParaInfo__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union aclrtRandomNumFuncParaInfo__bindgen_ty_1 {
+    pub dropoutBitmaskInfo: aclrtDropoutBitmaskInfo,
+    pub uniformDisInfo: aclrtUniformDisInfo,
+    pub normalDisInfo: aclrtNormalDisInfo,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtRandomNumFuncParaInfo__bindgen_ty_1"]
+        [::core::mem::size_of::<aclrtRandomNumFuncParaInfo__bindgen_ty_1>() - 32usize];
+    ["Alignment of aclrtRandomNumFuncParaInfo__bindgen_ty_1"]
+        [::core::mem::align_of::<aclrtRandomNumFuncParaInfo__bindgen_ty_1>() - 1usize];
+    ["Offset of field: aclrtRandomNumFuncParaInfo__bindgen_ty_1::dropoutBitmaskInfo"][::core::mem::offset_of!(
+        aclrtRandomNumFuncParaInfo__bindgen_ty_1,
+        dropoutBitmaskInfo
+    ) - 0usize];
+    ["Offset of field: aclrtRandomNumFuncParaInfo__bindgen_ty_1::uniformDisInfo"][::core::mem::offset_of!(
+        aclrtRandomNumFuncParaInfo__bindgen_ty_1,
+        uniformDisInfo
+    ) - 0usize];
+    ["Offset of field: aclrtRandomNumFuncParaInfo__bindgen_ty_1::normalDisInfo"]
+        [::core::mem::offset_of!(aclrtRandomNumFuncParaInfo__bindgen_ty_1, normalDisInfo) - 0usize];
+};
+impl Default for aclrtRandomNumFuncParaInfo__bindgen_ty_1 {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtRandomNumFuncParaInfo"]
+        [::core::mem::size_of::<aclrtRandomNumFuncParaInfo>() - 36usize];
+    ["Alignment of aclrtRandomNumFuncParaInfo"]
+        [::core::mem::align_of::<aclrtRandomNumFuncParaInfo>() - 4usize];
+    ["Offset of field: aclrtRandomNumFuncParaInfo::funcType"]
+        [::core::mem::offset_of!(aclrtRandomNumFuncParaInfo, funcType) - 0usize];
+    ["Offset of field: aclrtRandomNumFuncParaInfo::paramInfo"]
+        [::core::mem::offset_of!(aclrtRandomNumFuncParaInfo, paramInfo) - 4usize];
+};
+impl Default for aclrtRandomNumFuncParaInfo {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct aclrtRandomNumTaskInfo {
+    pub dataType: aclDataType,
+    pub randomNumFuncParaInfo: aclrtRandomNumFuncParaInfo,
+    pub randomParaAddr: *mut core::ffi::c_void,
+    pub randomResultAddr: *mut core::ffi::c_void,
+    pub randomCounterAddr: *mut core::ffi::c_void,
+    pub randomSeed: aclrtRandomParaInfo,
+    pub randomNum: aclrtRandomParaInfo,
+    pub rsv: [u8; 8usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtRandomNumTaskInfo"][::core::mem::size_of::<aclrtRandomNumTaskInfo>() - 104usize];
+    ["Alignment of aclrtRandomNumTaskInfo"]
+        [::core::mem::align_of::<aclrtRandomNumTaskInfo>() - 8usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::dataType"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, dataType) - 0usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::randomNumFuncParaInfo"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, randomNumFuncParaInfo) - 4usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::randomParaAddr"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, randomParaAddr) - 40usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::randomResultAddr"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, randomResultAddr) - 48usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::randomCounterAddr"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, randomCounterAddr) - 56usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::randomSeed"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, randomSeed) - 64usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::randomNum"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, randomNum) - 80usize];
+    ["Offset of field: aclrtRandomNumTaskInfo::rsv"]
+        [::core::mem::offset_of!(aclrtRandomNumTaskInfo, rsv) - 96usize];
+};
+impl Default for aclrtRandomNumTaskInfo {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -4530,6 +4716,13 @@ pub mod signature {
         options: *const aclrtBinaryLoadOptions,
         binHandle: *mut aclrtBinHandle,
     ) -> aclError;
+    /// A hint about the cache; it has no effect here.
+    pub type aclrtCmoAsync = unsafe extern "C" fn(
+        src: *mut core::ffi::c_void,
+        size: usize,
+        cmoType: aclrtCmoType,
+        stream: aclrtStream,
+    ) -> aclError;
     /// Creates a context on a device and makes it current on the calling thread.
     pub type aclrtCreateContext =
         unsafe extern "C" fn(context: *mut aclrtContext, deviceId: i32) -> aclError;
@@ -4541,6 +4734,9 @@ pub mod signature {
     /// An event with ACL_EVENT_* flags, which may be reset and used again.
     pub type aclrtCreateEventWithFlag =
         unsafe extern "C" fn(event: *mut aclrtEvent, flag: u32) -> aclError;
+    /// A flag that one stream sets and another waits for. `flag` is an ACL_NOTIFY_*.
+    pub type aclrtCreateNotify =
+        unsafe extern "C" fn(notify: *mut aclrtNotify, flag: u64) -> aclError;
     /// A stream in the current context.
     pub type aclrtCreateStream = unsafe extern "C" fn(stream: *mut aclrtStream) -> aclError;
     /// Settings for aclrtCreateStreamV2; NULL when they cannot be made.
@@ -4566,6 +4762,8 @@ pub mod signature {
     pub type aclrtDestroyContext = unsafe extern "C" fn(context: aclrtContext) -> aclError;
     /// Destroys an event.
     pub type aclrtDestroyEvent = unsafe extern "C" fn(event: aclrtEvent) -> aclError;
+    /// Destroys it; streams that wait for it go on.
+    pub type aclrtDestroyNotify = unsafe extern "C" fn(notify: aclrtNotify) -> aclError;
     /// Waits for the stream and destroys it.
     pub type aclrtDestroyStream = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
     /// Destroys them.
@@ -4625,9 +4823,18 @@ pub mod signature {
     /// An attribute of a device.
     pub type aclrtGetDeviceInfo =
         unsafe extern "C" fn(deviceId: u32, attr: aclrtDevAttr, value: *mut i64) -> aclError;
+    /// How many cores of a kind operators of a device may use.
+    pub type aclrtGetDeviceResLimit = unsafe extern "C" fn(
+        deviceId: i32,
+        type_: aclrtDevResLimitType,
+        value: *mut u32,
+    ) -> aclError;
     /// What an overflow gives on the current device.
     pub type aclrtGetDeviceSatMode =
         unsafe extern "C" fn(mode: *mut aclrtFloatOverflowMode) -> aclError;
+    /// What went wrong on a device.
+    pub type aclrtGetErrorVerbose =
+        unsafe extern "C" fn(deviceId: i32, errorInfo: *mut aclrtErrorInfo) -> aclError;
     /// How many events can still be made.
     pub type aclrtGetEventAvailNum = unsafe extern "C" fn(eventCount: *mut u32) -> aclError;
     /// The number of the event.
@@ -4650,6 +4857,32 @@ pub mod signature {
     /// Free and total bytes of one kind of memory on the current device.
     pub type aclrtGetMemInfo =
         unsafe extern "C" fn(attr: aclrtMemAttr, free: *mut usize, total: *mut usize) -> aclError;
+    /// Ranges of a device's memory that failed: none.
+    pub type aclrtGetMemUceInfo = unsafe extern "C" fn(
+        deviceId: i32,
+        memUceInfoArray: *mut aclrtMemUceInfo,
+        arraySize: usize,
+        retSize: *mut usize,
+    ) -> aclError;
+    /// What the parts of the system use of a device's memory.
+    pub type aclrtGetMemUsageInfo = unsafe extern "C" fn(
+        deviceId: i32,
+        memUsageInfo: *mut aclrtMemUsageInfo,
+        inputNum: usize,
+        outputNum: *mut usize,
+    ) -> aclError;
+    /// Bytes of a copy's description in device memory.
+    pub type aclrtGetMemcpyDescSize =
+        unsafe extern "C" fn(kind: aclrtMemcpyKind, descSize: *mut usize) -> aclError;
+    /// The number of a notify.
+    pub type aclrtGetNotifyId =
+        unsafe extern "C" fn(notify: aclrtNotify, notifyId: *mut u32) -> aclError;
+    /// Copies the 64 bytes of the overflow status to device memory, in stream order.
+    pub type aclrtGetOverflowStatus = unsafe extern "C" fn(
+        outputAddr: *mut core::ffi::c_void,
+        outputSize: usize,
+        stream: aclrtStream,
+    ) -> aclError;
     /// From logical id to physical id.
     pub type aclrtGetPhyDevIdByLogicDevId =
         unsafe extern "C" fn(logicDevId: i32, phyDevId: *mut i32) -> aclError;
@@ -4659,6 +4892,9 @@ pub mod signature {
     /// Whether the primary context of a device exists. `flags` must be NULL.
     pub type aclrtGetPrimaryCtxState =
         unsafe extern "C" fn(deviceId: i32, flags: *mut u32, active: *mut i32) -> aclError;
+    /// The limit that holds for the calling thread.
+    pub type aclrtGetResInCurrentThread =
+        unsafe extern "C" fn(type_: aclrtDevResLimitType, value: *mut u32) -> aclError;
     /// Where the program itself runs: ACL_HOST.
     pub type aclrtGetRunMode = unsafe extern "C" fn(runMode: *mut aclrtRunMode) -> aclError;
     /// The name of the simulated processor, such as "Ascend910B1"; lives as long as the process.
@@ -4671,6 +4907,15 @@ pub mod signature {
     ) -> aclError;
     /// How many streams can still be made.
     pub type aclrtGetStreamAvailableNum = unsafe extern "C" fn(streamCount: *mut u32) -> aclError;
+    /// Whether a stream checks for overflow.
+    pub type aclrtGetStreamOverflowSwitch =
+        unsafe extern "C" fn(stream: aclrtStream, flag: *mut u32) -> aclError;
+    /// How many cores of a kind operators of a stream may use.
+    pub type aclrtGetStreamResLimit = unsafe extern "C" fn(
+        stream: aclrtStream,
+        type_: aclrtDevResLimitType,
+        value: *mut u32,
+    ) -> aclError;
     /// An option of the process; 0 unless it was set.
     pub type aclrtGetSysParamOpt =
         unsafe extern "C" fn(opt: aclSysParamOpt, value: *mut i64) -> aclError;
@@ -4692,6 +4937,12 @@ pub mod signature {
         pDevice: *mut *mut core::ffi::c_void,
         flag: u32,
     ) -> aclError;
+    /// Whether a unit of a device can reach host memory.
+    pub type aclrtHostMemMapCapabilities = unsafe extern "C" fn(
+        deviceId: u32,
+        hacType: aclrtHacType,
+        capabilities: *mut aclrtHostMemMapCapability,
+    ) -> aclError;
     /// Registers host memory of the program and gives its address on the device.
     pub type aclrtHostRegister = unsafe extern "C" fn(
         ptr: *mut core::ffi::c_void,
@@ -4704,6 +4955,37 @@ pub mod signature {
         unsafe extern "C" fn(ptr: *mut core::ffi::c_void, size: u64, flag: u32) -> aclError;
     /// Undoes a registration, after the tasks queued so far.
     pub type aclrtHostUnregister = unsafe extern "C" fn(ptr: *mut core::ffi::c_void) -> aclError;
+    /// The handle of an event made with ACL_EVENT_IPC, for other processes.
+    pub type aclrtIpcGetEventHandle =
+        unsafe extern "C" fn(event: aclrtEvent, handle: *mut aclrtIpcEventHandle) -> aclError;
+    /// Ends an import, or in the exporting process the key.
+    pub type aclrtIpcMemClose = unsafe extern "C" fn(key: *const core::ffi::c_char) -> aclError;
+    /// A key, of 65 bytes with its end, under which another process can map an allocation.
+    pub type aclrtIpcMemGetExportKey = unsafe extern "C" fn(
+        devPtr: *mut core::ffi::c_void,
+        size: usize,
+        key: *mut core::ffi::c_char,
+        len: usize,
+        flags: u64,
+    ) -> aclError;
+    /// Maps memory of another process.
+    pub type aclrtIpcMemImportByKey = unsafe extern "C" fn(
+        devPtr: *mut *mut core::ffi::c_void,
+        key: *const core::ffi::c_char,
+        flags: u64,
+    ) -> aclError;
+    /// Chooses a link between devices; Atlas A3 only.
+    pub type aclrtIpcMemSetAttr = unsafe extern "C" fn(
+        key: *const core::ffi::c_char,
+        type_: aclrtIpcMemAttrType,
+        attr: u64,
+    ) -> aclError;
+    /// Names the processes that may import.
+    pub type aclrtIpcMemSetImportPid =
+        unsafe extern "C" fn(key: *const core::ffi::c_char, pid: *mut i32, num: usize) -> aclError;
+    /// The event behind a handle of another process.
+    pub type aclrtIpcOpenEventHandle =
+        unsafe extern "C" fn(handle: aclrtIpcEventHandle, event: *mut aclrtEvent) -> aclError;
     /// Queues a call of `fn` on a thread of the runtime. The stream waits for it.
     pub type aclrtLaunchHostFunc = unsafe extern "C" fn(
         stream: aclrtStream,
@@ -4766,11 +5048,56 @@ pub mod signature {
         flags: u64,
         shareableHandle: *mut u64,
     ) -> aclError;
+    /// As aclrtMemExportToShareableHandle; `shareableHandle` is a uint64_t or an aclrtMemFabricHandle.
+    pub type aclrtMemExportToShareableHandleV2 = unsafe extern "C" fn(
+        handle: aclrtDrvMemHandle,
+        flags: u64,
+        shareType: aclrtMemSharedHandleType,
+        shareableHandle: *mut core::ffi::c_void,
+    ) -> aclError;
+    /// What a device, or the host, may do with mapped memory: an aclrtMemAccessFlags.
+    pub type aclrtMemGetAccess = unsafe extern "C" fn(
+        virPtr: *mut core::ffi::c_void,
+        location: *mut aclrtMemLocation,
+        flag: *mut u64,
+    ) -> aclError;
+    /// First byte and size of the allocation, or of the mapped piece, around an address.
+    pub type aclrtMemGetAddressRange = unsafe extern "C" fn(
+        ptr: *mut core::ffi::c_void,
+        pbase: *mut *mut core::ffi::c_void,
+        psize: *mut usize,
+    ) -> aclError;
+    /// Sizes of physical memory are multiples of this.
+    pub type aclrtMemGetAllocationGranularity = unsafe extern "C" fn(
+        prop: *mut aclrtPhysicalMemProp,
+        option: aclrtMemGranularityOptions,
+        granularity: *mut usize,
+    ) -> aclError;
+    /// What physical memory was made as.
+    pub type aclrtMemGetAllocationPropertiesFromHandle = unsafe extern "C" fn(
+        handle: aclrtDrvMemHandle,
+        prop: *mut aclrtPhysicalMemProp,
+    ) -> aclError;
     /// Imports memory that another process exported.
     pub type aclrtMemImportFromShareableHandle = unsafe extern "C" fn(
         shareableHandle: u64,
         deviceId: i32,
         handle: *mut aclrtDrvMemHandle,
+    ) -> aclError;
+    /// As aclrtMemImportFromShareableHandle, on the current device. `flags` is 0.
+    pub type aclrtMemImportFromShareableHandleV2 = unsafe extern "C" fn(
+        shareableHandle: *mut core::ffi::c_void,
+        shareType: aclrtMemSharedHandleType,
+        flags: u64,
+        handle: *mut aclrtDrvMemHandle,
+    ) -> aclError;
+    /// As aclrtMapMem; no device may touch the memory before aclrtMemSetAccess.
+    pub type aclrtMemMapNoAccess = unsafe extern "C" fn(
+        virPtr: *mut core::ffi::c_void,
+        size: usize,
+        offset: usize,
+        handle: aclrtDrvMemHandle,
+        flags: u64,
     ) -> aclError;
     /// Makes a pool. It takes memory from its device as blocks need it.
     pub type aclrtMemPoolCreate = unsafe extern "C" fn(
@@ -4806,9 +5133,34 @@ pub mod signature {
     /// Gives free memory back to the device until the pool has at most `minBytesToKeep` bytes from it.
     pub type aclrtMemPoolTrimTo =
         unsafe extern "C" fn(memPool: aclrtMemPool, minBytesToKeep: usize) -> aclError;
+    /// The handle of the memory that is mapped at an address, with one more reference.
+    pub type aclrtMemRetainAllocationHandle = unsafe extern "C" fn(
+        virPtr: *mut core::ffi::c_void,
+        handle: *mut aclrtDrvMemHandle,
+    ) -> aclError;
+    /// Lets devices, or the host, touch mapped memory.
+    pub type aclrtMemSetAccess = unsafe extern "C" fn(
+        virPtr: *mut core::ffi::c_void,
+        size: usize,
+        desc: *mut aclrtMemAccessDesc,
+        count: usize,
+    ) -> aclError;
     /// Names the processes that may import.
     pub type aclrtMemSetPidToShareableHandle =
         unsafe extern "C" fn(shareableHandle: u64, pid: *mut i32, pidNum: usize) -> aclError;
+    /// As aclrtMemSetPidToShareableHandle.
+    pub type aclrtMemSetPidToShareableHandleV2 = unsafe extern "C" fn(
+        shareableHandle: *mut core::ffi::c_void,
+        shareType: aclrtMemSharedHandleType,
+        pid: *mut i32,
+        pidNum: usize,
+    ) -> aclError;
+    /// Repairs such ranges.
+    pub type aclrtMemUceRepair = unsafe extern "C" fn(
+        deviceId: i32,
+        memUceInfoArray: *mut aclrtMemUceInfo,
+        arraySize: usize,
+    ) -> aclError;
     /// Copies `count` bytes; `destMax` is the capacity at `dst`. Complete on return.
     pub type aclrtMemcpy = unsafe extern "C" fn(
         dst: *mut core::ffi::c_void,
@@ -4816,6 +5168,27 @@ pub mod signature {
         src: *const core::ffi::c_void,
         count: usize,
         kind: aclrtMemcpyKind,
+    ) -> aclError;
+    /// Copies `height` rows of `width` bytes, at once.
+    pub type aclrtMemcpy2d = unsafe extern "C" fn(
+        dst: *mut core::ffi::c_void,
+        dpitch: usize,
+        src: *const core::ffi::c_void,
+        spitch: usize,
+        width: usize,
+        height: usize,
+        kind: aclrtMemcpyKind,
+    ) -> aclError;
+    /// The same as a task of a stream. With pageable host memory it is complete on return.
+    pub type aclrtMemcpy2dAsync = unsafe extern "C" fn(
+        dst: *mut core::ffi::c_void,
+        dpitch: usize,
+        src: *const core::ffi::c_void,
+        spitch: usize,
+        width: usize,
+        height: usize,
+        kind: aclrtMemcpyKind,
+        stream: aclrtStream,
     ) -> aclError;
     /// Copies as a task of a stream. With pageable host memory it is complete on return.
     pub type aclrtMemcpyAsync = unsafe extern "C" fn(
@@ -4825,6 +5198,80 @@ pub mod signature {
         count: usize,
         kind: aclrtMemcpyKind,
         stream: aclrtStream,
+    ) -> aclError;
+    /// As aclrtMemcpyAsync.
+    pub type aclrtMemcpyAsyncWithCondition = unsafe extern "C" fn(
+        dst: *mut core::ffi::c_void,
+        destMax: usize,
+        src: *const core::ffi::c_void,
+        count: usize,
+        kind: aclrtMemcpyKind,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Does the copy that device memory describes when the task runs.
+    pub type aclrtMemcpyAsyncWithDesc = unsafe extern "C" fn(
+        desc: *mut core::ffi::c_void,
+        kind: aclrtMemcpyKind,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Copies between addresses that are read from device memory when the task runs.
+    pub type aclrtMemcpyAsyncWithOffset = unsafe extern "C" fn(
+        dst: *mut *mut core::ffi::c_void,
+        destMax: usize,
+        dstDataOffset: usize,
+        src: *mut *const core::ffi::c_void,
+        count: usize,
+        srcDataOffset: usize,
+        kind: aclrtMemcpyKind,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Many copies at once, all from the host to a device or all back.
+    pub type aclrtMemcpyBatch = unsafe extern "C" fn(
+        dsts: *mut *mut core::ffi::c_void,
+        destMaxs: *mut usize,
+        srcs: *mut *mut core::ffi::c_void,
+        sizes: *mut usize,
+        numBatches: usize,
+        attrs: *mut aclrtMemcpyBatchAttr,
+        attrsIndexes: *mut usize,
+        numAttrs: usize,
+        failIndex: *mut usize,
+    ) -> aclError;
+    /// Many copies as tasks of a stream.
+    pub type aclrtMemcpyBatchAsync = unsafe extern "C" fn(
+        dsts: *mut *mut core::ffi::c_void,
+        destMaxs: *mut usize,
+        srcs: *mut *mut core::ffi::c_void,
+        sizes: *mut usize,
+        numBatches: usize,
+        attrs: *mut aclrtMemcpyBatchAttr,
+        attrsIndexes: *mut usize,
+        numAttrs: usize,
+        failIndex: *mut usize,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// The same without the index of the copy that failed.
+    pub type aclrtMemcpyBatchAsyncV2 = unsafe extern "C" fn(
+        dsts: *mut *mut core::ffi::c_void,
+        destMaxs: *mut usize,
+        srcs: *mut *mut core::ffi::c_void,
+        sizes: *mut usize,
+        numBatches: usize,
+        attrs: *mut aclrtMemcpyBatchAttr,
+        attrsIndexes: *mut usize,
+        numAttrs: usize,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// The same without the index of the copy that failed.
+    pub type aclrtMemcpyBatchV2 = unsafe extern "C" fn(
+        dsts: *mut *mut core::ffi::c_void,
+        destMaxs: *mut usize,
+        srcs: *mut *mut core::ffi::c_void,
+        sizes: *mut usize,
+        numBatches: usize,
+        attrs: *mut aclrtMemcpyBatchAttr,
+        attrsIndexes: *mut usize,
+        numAttrs: usize,
     ) -> aclError;
     /// Fills `count` bytes with the low byte of `value`; `maxCount` is the capacity at `devPtr`.
     pub type aclrtMemset = unsafe extern "C" fn(
@@ -4841,6 +5288,40 @@ pub mod signature {
         count: usize,
         stream: aclrtStream,
     ) -> aclError;
+    /// Sets `N` numbers of four bytes, at once.
+    pub type aclrtMemsetD32 = unsafe extern "C" fn(
+        ptr: *mut core::ffi::c_void,
+        memSize: usize,
+        value: u32,
+        N: usize,
+    ) -> aclError;
+    /// The same as a task of a stream.
+    pub type aclrtMemsetD32Async = unsafe extern "C" fn(
+        ptr: *mut core::ffi::c_void,
+        memSize: usize,
+        value: u32,
+        N: usize,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Clears notifies at once.
+    pub type aclrtNotifyBatchReset =
+        unsafe extern "C" fn(notifies: *mut aclrtNotify, num: usize) -> aclError;
+    /// A key, of 65 bytes with its end, under which another process can record a notify.
+    pub type aclrtNotifyGetExportKey = unsafe extern "C" fn(
+        notify: aclrtNotify,
+        key: *mut core::ffi::c_char,
+        len: usize,
+        flags: u64,
+    ) -> aclError;
+    /// A notify of another process, which can be recorded.
+    pub type aclrtNotifyImportByKey = unsafe extern "C" fn(
+        notify: *mut aclrtNotify,
+        key: *const core::ffi::c_char,
+        flags: u64,
+    ) -> aclError;
+    /// Names the processes that may import.
+    pub type aclrtNotifySetImportPid =
+        unsafe extern "C" fn(notify: aclrtNotify, pid: *mut i32, num: usize) -> aclError;
     /// The last failed code of the calling thread.
     pub type aclrtPeekAtLastError = unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError;
     /// What is known of an address.
@@ -4862,9 +5343,28 @@ pub mod signature {
     /// Whether every wait for the event has passed.
     pub type aclrtQueryEventWaitStatus =
         unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventWaitStatus) -> aclError;
+    /// Random numbers as a task of a stream. `reserve` is NULL.
+    pub type aclrtRandomNumAsync = unsafe extern "C" fn(
+        taskInfo: *const aclrtRandomNumTaskInfo,
+        stream: aclrtStream,
+        reserve: *mut core::ffi::c_void,
+    ) -> aclError;
     /// Queues the event: it is complete when the stream gets there.
     pub type aclrtRecordEvent =
         unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream) -> aclError;
+    /// Sets it, in stream order.
+    pub type aclrtRecordNotify =
+        unsafe extern "C" fn(notify: aclrtNotify, stream: aclrtStream) -> aclError;
+    /// dst = dst op src, element by element; `count` in bytes, `reserve` is NULL.
+    pub type aclrtReduceAsync = unsafe extern "C" fn(
+        dst: *mut core::ffi::c_void,
+        src: *const core::ffi::c_void,
+        count: u64,
+        kind: aclrtReduceKind,
+        type_: aclDataType,
+        stream: aclrtStream,
+        reserve: *mut core::ffi::c_void,
+    ) -> aclError;
     /** Calls `callback` around every set and reset of a device. A name stands for one callback; NULL
     unregisters it.*/
     pub type aclrtRegDeviceStateCallback = unsafe extern "C" fn(
@@ -4882,8 +5382,19 @@ pub mod signature {
     /// Gives a reserved range back.
     pub type aclrtReleaseMemAddress =
         unsafe extern "C" fn(virPtr: *mut core::ffi::c_void) -> aclError;
+    /// Tries to repair it.
+    pub type aclrtRepairError =
+        unsafe extern "C" fn(deviceId: i32, errorInfo: *const aclrtErrorInfo) -> aclError;
     /// Reserves a range of addresses without memory.
     pub type aclrtReserveMemAddress = unsafe extern "C" fn(
+        virPtr: *mut *mut core::ffi::c_void,
+        size: usize,
+        alignment: usize,
+        expectPtr: *mut core::ffi::c_void,
+        flags: u64,
+    ) -> aclError;
+    /// Reserves addresses beyond those of device memory; Atlas A3 only.
+    pub type aclrtReserveMemAddressNoUCMemory = unsafe extern "C" fn(
         virPtr: *mut *mut core::ffi::c_void,
         size: usize,
         alignment: usize,
@@ -4894,18 +5405,39 @@ pub mod signature {
     pub type aclrtResetDevice = unsafe extern "C" fn(deviceId: i32) -> aclError;
     /// Releases what a device holds whatever the count is.
     pub type aclrtResetDeviceForce = unsafe extern "C" fn(deviceId: i32) -> aclError;
+    /// Sets all of a device back.
+    pub type aclrtResetDeviceResLimit = unsafe extern "C" fn(deviceId: i32) -> aclError;
     /// Queues a reset of the event.
     pub type aclrtResetEvent =
         unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream) -> aclError;
+    /// Clears the overflow status, in stream order.
+    pub type aclrtResetOverflowStatus = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
+    /// Sets all of a stream back to the limits of its device.
+    pub type aclrtResetStreamResLimit = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
     /// Makes a context current on the calling thread.
     pub type aclrtSetCurrentContext = unsafe extern "C" fn(context: aclrtContext) -> aclError;
     /** Makes a device and its primary context current on the calling thread. Calls are counted per
     device; aclrtResetDevice undoes one.*/
     pub type aclrtSetDevice = unsafe extern "C" fn(deviceId: i32) -> aclError;
+    /// Sets that.
+    pub type aclrtSetDeviceResLimit =
+        unsafe extern "C" fn(deviceId: i32, type_: aclrtDevResLimitType, value: u32) -> aclError;
     /// Sets what an overflow gives on the current device.
     pub type aclrtSetDeviceSatMode = unsafe extern "C" fn(mode: aclrtFloatOverflowMode) -> aclError;
+    /// Describes a copy in device memory. `config` is NULL.
+    pub type aclrtSetMemcpyDesc = unsafe extern "C" fn(
+        desc: *mut core::ffi::c_void,
+        kind: aclrtMemcpyKind,
+        srcAddr: *mut core::ffi::c_void,
+        dstAddr: *mut core::ffi::c_void,
+        count: usize,
+        config: *mut core::ffi::c_void,
+    ) -> aclError;
     /// How long an operator may run, in seconds.
     pub type aclrtSetOpExecuteTimeOut = unsafe extern "C" fn(timeout: u32) -> aclError;
+    /// Sets how long an operator may run, in microseconds; gives the value that is used.
+    pub type aclrtSetOpExecuteTimeOutV2 =
+        unsafe extern "C" fn(timeout: u64, actualTimeout: *mut u64) -> aclError;
     /// How long a task may wait for an event, in seconds; 0 means indefinitely.
     pub type aclrtSetOpWaitTimeout = unsafe extern "C" fn(timeout: u32) -> aclError;
     /// Sets an attribute of a stream.
@@ -4925,6 +5457,15 @@ pub mod signature {
     once.*/
     pub type aclrtSetStreamFailureMode =
         unsafe extern "C" fn(stream: aclrtStream, mode: u64) -> aclError;
+    /// Whether a stream checks for overflow.
+    pub type aclrtSetStreamOverflowSwitch =
+        unsafe extern "C" fn(stream: aclrtStream, flag: u32) -> aclError;
+    /// Sets that.
+    pub type aclrtSetStreamResLimit = unsafe extern "C" fn(
+        stream: aclrtStream,
+        type_: aclrtDevResLimitType,
+        value: u32,
+    ) -> aclError;
     /// Sets an option of the process.
     pub type aclrtSetSysParamOpt =
         unsafe extern "C" fn(opt: aclSysParamOpt, value: i64) -> aclError;
@@ -4962,8 +5503,17 @@ pub mod signature {
     /// The same, for a limited time.
     pub type aclrtSynchronizeStreamWithTimeout =
         unsafe extern "C" fn(stream: aclrtStream, timeout: i32) -> aclError;
-    /// Undoes that, after the tasks queued so far.
+    /// Undoes that. Tasks already queued can still use the memory.
     pub type aclrtUnmapMem = unsafe extern "C" fn(virPtr: *mut core::ffi::c_void) -> aclError;
+    /// Undoes that.
+    pub type aclrtUnuseStreamResInCurrentThread =
+        unsafe extern "C" fn(stream: aclrtStream) -> aclError;
+    /// Makes the limits of a stream those of the calling thread.
+    pub type aclrtUseStreamResInCurrentThread =
+        unsafe extern "C" fn(stream: aclrtStream) -> aclError;
+    /// Waits in the stream until it is set, and clears it. `timeout` in seconds, 0 for ever.
+    pub type aclrtWaitAndResetNotify =
+        unsafe extern "C" fn(notify: aclrtNotify, stream: aclrtStream, timeout: u32) -> aclError;
     /// The version of a package, by number.
     pub type aclsysGetCANNVersion = unsafe extern "C" fn(
         name: aclCANNPackageName,
@@ -5370,10 +5920,12 @@ pub enum Entry {
     aclrtAllocatorUnregister,
     aclrtBinaryGetFunction,
     aclrtBinaryLoadFromData,
+    aclrtCmoAsync,
     aclrtCreateContext,
     aclrtCreateEvent,
     aclrtCreateEventExWithFlag,
     aclrtCreateEventWithFlag,
+    aclrtCreateNotify,
     aclrtCreateStream,
     aclrtCreateStreamConfigHandle,
     aclrtCreateStreamV2,
@@ -5383,6 +5935,7 @@ pub enum Entry {
     aclrtCtxSetSysParamOpt,
     aclrtDestroyContext,
     aclrtDestroyEvent,
+    aclrtDestroyNotify,
     aclrtDestroyStream,
     aclrtDestroyStreamConfigHandle,
     aclrtDestroyStreamForce,
@@ -5404,7 +5957,9 @@ pub enum Entry {
     aclrtGetDeviceCapability,
     aclrtGetDeviceCount,
     aclrtGetDeviceInfo,
+    aclrtGetDeviceResLimit,
     aclrtGetDeviceSatMode,
+    aclrtGetErrorVerbose,
     aclrtGetEventAvailNum,
     aclrtGetEventId,
     aclrtGetFunctionAddr,
@@ -5412,21 +5967,37 @@ pub enum Entry {
     aclrtGetLogicDevIdByPhyDevId,
     aclrtGetLogicDevIdByUserDevId,
     aclrtGetMemInfo,
+    aclrtGetMemUceInfo,
+    aclrtGetMemUsageInfo,
+    aclrtGetMemcpyDescSize,
+    aclrtGetNotifyId,
+    aclrtGetOverflowStatus,
     aclrtGetPhyDevIdByLogicDevId,
     aclrtGetPhyDevIdByUserDevId,
     aclrtGetPrimaryCtxState,
+    aclrtGetResInCurrentThread,
     aclrtGetRunMode,
     aclrtGetSocName,
     aclrtGetStreamAttribute,
     aclrtGetStreamAvailableNum,
+    aclrtGetStreamOverflowSwitch,
+    aclrtGetStreamResLimit,
     aclrtGetSysParamOpt,
     aclrtGetUserDevIdByLogicDevId,
     aclrtGetUserDevIdByPhyDevId,
     aclrtGetVersion,
     aclrtHostGetDevicePointer,
+    aclrtHostMemMapCapabilities,
     aclrtHostRegister,
     aclrtHostRegisterV2,
     aclrtHostUnregister,
+    aclrtIpcGetEventHandle,
+    aclrtIpcMemClose,
+    aclrtIpcMemGetExportKey,
+    aclrtIpcMemImportByKey,
+    aclrtIpcMemSetAttr,
+    aclrtIpcMemSetImportPid,
+    aclrtIpcOpenEventHandle,
     aclrtLaunchHostFunc,
     aclrtMalloc,
     aclrtMallocAlign32,
@@ -5437,7 +6008,14 @@ pub enum Entry {
     aclrtMallocWithCfg,
     aclrtMapMem,
     aclrtMemExportToShareableHandle,
+    aclrtMemExportToShareableHandleV2,
+    aclrtMemGetAccess,
+    aclrtMemGetAddressRange,
+    aclrtMemGetAllocationGranularity,
+    aclrtMemGetAllocationPropertiesFromHandle,
     aclrtMemImportFromShareableHandle,
+    aclrtMemImportFromShareableHandleV2,
+    aclrtMemMapNoAccess,
     aclrtMemPoolCreate,
     aclrtMemPoolDestroy,
     aclrtMemPoolFreeAsync,
@@ -5445,11 +6023,30 @@ pub enum Entry {
     aclrtMemPoolMallocAsync,
     aclrtMemPoolSetAttr,
     aclrtMemPoolTrimTo,
+    aclrtMemRetainAllocationHandle,
+    aclrtMemSetAccess,
     aclrtMemSetPidToShareableHandle,
+    aclrtMemSetPidToShareableHandleV2,
+    aclrtMemUceRepair,
     aclrtMemcpy,
+    aclrtMemcpy2d,
+    aclrtMemcpy2dAsync,
     aclrtMemcpyAsync,
+    aclrtMemcpyAsyncWithCondition,
+    aclrtMemcpyAsyncWithDesc,
+    aclrtMemcpyAsyncWithOffset,
+    aclrtMemcpyBatch,
+    aclrtMemcpyBatchAsync,
+    aclrtMemcpyBatchAsyncV2,
+    aclrtMemcpyBatchV2,
     aclrtMemset,
     aclrtMemsetAsync,
+    aclrtMemsetD32,
+    aclrtMemsetD32Async,
+    aclrtNotifyBatchReset,
+    aclrtNotifyGetExportKey,
+    aclrtNotifyImportByKey,
+    aclrtNotifySetImportPid,
     aclrtPeekAtLastError,
     aclrtPointerGetAttributes,
     aclrtProcessReport,
@@ -5457,22 +6054,35 @@ pub enum Entry {
     aclrtQueryEvent,
     aclrtQueryEventStatus,
     aclrtQueryEventWaitStatus,
+    aclrtRandomNumAsync,
     aclrtRecordEvent,
+    aclrtRecordNotify,
+    aclrtReduceAsync,
     aclrtRegDeviceStateCallback,
     aclrtRegStreamStateCallback,
     aclrtReleaseMemAddress,
+    aclrtRepairError,
     aclrtReserveMemAddress,
+    aclrtReserveMemAddressNoUCMemory,
     aclrtResetDevice,
     aclrtResetDeviceForce,
+    aclrtResetDeviceResLimit,
     aclrtResetEvent,
+    aclrtResetOverflowStatus,
+    aclrtResetStreamResLimit,
     aclrtSetCurrentContext,
     aclrtSetDevice,
+    aclrtSetDeviceResLimit,
     aclrtSetDeviceSatMode,
+    aclrtSetMemcpyDesc,
     aclrtSetOpExecuteTimeOut,
+    aclrtSetOpExecuteTimeOutV2,
     aclrtSetOpWaitTimeout,
     aclrtSetStreamAttribute,
     aclrtSetStreamConfigOpt,
     aclrtSetStreamFailureMode,
+    aclrtSetStreamOverflowSwitch,
+    aclrtSetStreamResLimit,
     aclrtSetSysParamOpt,
     aclrtStreamAbort,
     aclrtStreamGetFlags,
@@ -5488,6 +6098,9 @@ pub enum Entry {
     aclrtSynchronizeStream,
     aclrtSynchronizeStreamWithTimeout,
     aclrtUnmapMem,
+    aclrtUnuseStreamResInCurrentThread,
+    aclrtUseStreamResInCurrentThread,
+    aclrtWaitAndResetNotify,
     aclsysGetCANNVersion,
     aclsysGetVersionNum,
     aclsysGetVersionStr,
@@ -5510,7 +6123,7 @@ pub enum Entry {
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 459usize;
+    pub const COUNT: usize = 522usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -5835,10 +6448,12 @@ impl Entry {
         "aclrtAllocatorUnregister",
         "aclrtBinaryGetFunction",
         "aclrtBinaryLoadFromData",
+        "aclrtCmoAsync",
         "aclrtCreateContext",
         "aclrtCreateEvent",
         "aclrtCreateEventExWithFlag",
         "aclrtCreateEventWithFlag",
+        "aclrtCreateNotify",
         "aclrtCreateStream",
         "aclrtCreateStreamConfigHandle",
         "aclrtCreateStreamV2",
@@ -5848,6 +6463,7 @@ impl Entry {
         "aclrtCtxSetSysParamOpt",
         "aclrtDestroyContext",
         "aclrtDestroyEvent",
+        "aclrtDestroyNotify",
         "aclrtDestroyStream",
         "aclrtDestroyStreamConfigHandle",
         "aclrtDestroyStreamForce",
@@ -5869,7 +6485,9 @@ impl Entry {
         "aclrtGetDeviceCapability",
         "aclrtGetDeviceCount",
         "aclrtGetDeviceInfo",
+        "aclrtGetDeviceResLimit",
         "aclrtGetDeviceSatMode",
+        "aclrtGetErrorVerbose",
         "aclrtGetEventAvailNum",
         "aclrtGetEventId",
         "aclrtGetFunctionAddr",
@@ -5877,21 +6495,37 @@ impl Entry {
         "aclrtGetLogicDevIdByPhyDevId",
         "aclrtGetLogicDevIdByUserDevId",
         "aclrtGetMemInfo",
+        "aclrtGetMemUceInfo",
+        "aclrtGetMemUsageInfo",
+        "aclrtGetMemcpyDescSize",
+        "aclrtGetNotifyId",
+        "aclrtGetOverflowStatus",
         "aclrtGetPhyDevIdByLogicDevId",
         "aclrtGetPhyDevIdByUserDevId",
         "aclrtGetPrimaryCtxState",
+        "aclrtGetResInCurrentThread",
         "aclrtGetRunMode",
         "aclrtGetSocName",
         "aclrtGetStreamAttribute",
         "aclrtGetStreamAvailableNum",
+        "aclrtGetStreamOverflowSwitch",
+        "aclrtGetStreamResLimit",
         "aclrtGetSysParamOpt",
         "aclrtGetUserDevIdByLogicDevId",
         "aclrtGetUserDevIdByPhyDevId",
         "aclrtGetVersion",
         "aclrtHostGetDevicePointer",
+        "aclrtHostMemMapCapabilities",
         "aclrtHostRegister",
         "aclrtHostRegisterV2",
         "aclrtHostUnregister",
+        "aclrtIpcGetEventHandle",
+        "aclrtIpcMemClose",
+        "aclrtIpcMemGetExportKey",
+        "aclrtIpcMemImportByKey",
+        "aclrtIpcMemSetAttr",
+        "aclrtIpcMemSetImportPid",
+        "aclrtIpcOpenEventHandle",
         "aclrtLaunchHostFunc",
         "aclrtMalloc",
         "aclrtMallocAlign32",
@@ -5902,7 +6536,14 @@ impl Entry {
         "aclrtMallocWithCfg",
         "aclrtMapMem",
         "aclrtMemExportToShareableHandle",
+        "aclrtMemExportToShareableHandleV2",
+        "aclrtMemGetAccess",
+        "aclrtMemGetAddressRange",
+        "aclrtMemGetAllocationGranularity",
+        "aclrtMemGetAllocationPropertiesFromHandle",
         "aclrtMemImportFromShareableHandle",
+        "aclrtMemImportFromShareableHandleV2",
+        "aclrtMemMapNoAccess",
         "aclrtMemPoolCreate",
         "aclrtMemPoolDestroy",
         "aclrtMemPoolFreeAsync",
@@ -5910,11 +6551,30 @@ impl Entry {
         "aclrtMemPoolMallocAsync",
         "aclrtMemPoolSetAttr",
         "aclrtMemPoolTrimTo",
+        "aclrtMemRetainAllocationHandle",
+        "aclrtMemSetAccess",
         "aclrtMemSetPidToShareableHandle",
+        "aclrtMemSetPidToShareableHandleV2",
+        "aclrtMemUceRepair",
         "aclrtMemcpy",
+        "aclrtMemcpy2d",
+        "aclrtMemcpy2dAsync",
         "aclrtMemcpyAsync",
+        "aclrtMemcpyAsyncWithCondition",
+        "aclrtMemcpyAsyncWithDesc",
+        "aclrtMemcpyAsyncWithOffset",
+        "aclrtMemcpyBatch",
+        "aclrtMemcpyBatchAsync",
+        "aclrtMemcpyBatchAsyncV2",
+        "aclrtMemcpyBatchV2",
         "aclrtMemset",
         "aclrtMemsetAsync",
+        "aclrtMemsetD32",
+        "aclrtMemsetD32Async",
+        "aclrtNotifyBatchReset",
+        "aclrtNotifyGetExportKey",
+        "aclrtNotifyImportByKey",
+        "aclrtNotifySetImportPid",
         "aclrtPeekAtLastError",
         "aclrtPointerGetAttributes",
         "aclrtProcessReport",
@@ -5922,22 +6582,35 @@ impl Entry {
         "aclrtQueryEvent",
         "aclrtQueryEventStatus",
         "aclrtQueryEventWaitStatus",
+        "aclrtRandomNumAsync",
         "aclrtRecordEvent",
+        "aclrtRecordNotify",
+        "aclrtReduceAsync",
         "aclrtRegDeviceStateCallback",
         "aclrtRegStreamStateCallback",
         "aclrtReleaseMemAddress",
+        "aclrtRepairError",
         "aclrtReserveMemAddress",
+        "aclrtReserveMemAddressNoUCMemory",
         "aclrtResetDevice",
         "aclrtResetDeviceForce",
+        "aclrtResetDeviceResLimit",
         "aclrtResetEvent",
+        "aclrtResetOverflowStatus",
+        "aclrtResetStreamResLimit",
         "aclrtSetCurrentContext",
         "aclrtSetDevice",
+        "aclrtSetDeviceResLimit",
         "aclrtSetDeviceSatMode",
+        "aclrtSetMemcpyDesc",
         "aclrtSetOpExecuteTimeOut",
+        "aclrtSetOpExecuteTimeOutV2",
         "aclrtSetOpWaitTimeout",
         "aclrtSetStreamAttribute",
         "aclrtSetStreamConfigOpt",
         "aclrtSetStreamFailureMode",
+        "aclrtSetStreamOverflowSwitch",
+        "aclrtSetStreamResLimit",
         "aclrtSetSysParamOpt",
         "aclrtStreamAbort",
         "aclrtStreamGetFlags",
@@ -5953,6 +6626,9 @@ impl Entry {
         "aclrtSynchronizeStream",
         "aclrtSynchronizeStreamWithTimeout",
         "aclrtUnmapMem",
+        "aclrtUnuseStreamResInCurrentThread",
+        "aclrtUseStreamResInCurrentThread",
+        "aclrtWaitAndResetNotify",
         "aclsysGetCANNVersion",
         "aclsysGetVersionNum",
         "aclsysGetVersionStr",

@@ -178,14 +178,11 @@ entry! {
         unsafe { write(status, "deviceStatus", abi::ACL_RT_DEVICE_STATUS_NORMAL) }
     }
 
-    /// Sets how the process treats overflow of floating point numbers. It needs no device.
+    /// Sets how the process treats overflow of floating point numbers, on streams that are made from now on. It needs no device.
     fn aclrtSetDeviceSatMode(mode: abi::aclrtFloatOverflowMode) {
         cairn_runtime::logs::install();
         match mode {
-            abi::ACL_RT_OVERFLOW_MODE_SATURATION => {
-                log::warn!("aclrtSetDeviceSatMode: operators do not saturate yet: overflow gives inf and nan");
-            }
-            abi::ACL_RT_OVERFLOW_MODE_INFNAN => {}
+            abi::ACL_RT_OVERFLOW_MODE_SATURATION | abi::ACL_RT_OVERFLOW_MODE_INFNAN => {}
             _ => {
                 let text = format!("overflow mode {mode}: expected 0 (saturate) or 1 (inf and nan)");
                 return Err(Error::refused(text));

@@ -295,29 +295,7 @@ entry! {
 
     /// Copies in stream order. With pageable host memory the copy is done on return.
     fn aclrtMemcpyAsync(dst: Handle, max: usize, src: *const c_void, count: usize, kind: abi::aclrtMemcpyKind, stream: Handle) {
-        let runtime = runtime()?;
-        let stream = runtime.stream(stream as usize)?;
-        if !checked_copy(dst, max, src, count, kind, abi::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE)? {
-            return Ok(());
-        }
-        let memory = &runtime.shared.memory;
-        let stream_device = Location::Device(stream.spec.device);
-        let locations = match kind {
-            abi::ACL_MEMCPY_HOST_TO_HOST => (Location::Host, Location::Host),
-            abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Location::Host, Location::AnyDevice),
-            abi::ACL_MEMCPY_DEVICE_TO_HOST => (Location::AnyDevice, Location::Host),
-            abi::ACL_MEMCPY_DEFAULT => (Location::Any, Location::Any),
-            _ => (stream_device, stream_device),
-        };
-        let (from, to) = spans(dst, src, count, locations);
-        refuse_overlap(&from, &to)?;
-        let (src_info, dst_info) = (memory.enclosing(from.address), memory.enclosing(to.address));
-        for (argument, span, info) in [("src", &from, &src_info), ("dst", &to, &dst_info)] {
-            refuse_wrong_side(kind, argument, span, info)?;
-        }
-        let pageable = src_info == AddressInfo::Foreign || dst_info == AddressInfo::Foreign;
-        let task = Task::copy("aclrtMemcpyAsync", from, to);
-        if pageable { stream.submit_and_wait(task) } else { stream.submit(task).map(drop) }
+        copy_async("aclrtMemcpyAsync", (dst, max), (src, count), kind, stream)
     }
 
     /// What an address is.
@@ -339,6 +317,42 @@ entry! {
         // SAFETY: null or valid for writes of the attributes.
         unsafe { write(attributes, "attributes", answer) }
     }
+}
+
+/// Copies in stream order: to an address with room for so many bytes, from an address so many. With pageable host memory the
+/// copy is done on return.
+pub fn copy_async(
+    name: &'static str,
+    (dst, max): (Handle, usize),
+    (src, count): (*const c_void, usize),
+    kind: u32,
+    stream: Handle,
+) -> Result<()> {
+    let runtime = runtime()?;
+    let stream = runtime.stream(stream as usize)?;
+    if !checked_copy(dst, max, src, count, kind, abi::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE)? {
+        return Ok(());
+    }
+    let memory = &runtime.shared.memory;
+    let stream_device = Location::Device(stream.spec.device);
+    let locations = match kind {
+        abi::ACL_MEMCPY_HOST_TO_HOST => (Location::Host, Location::Host),
+        abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => {
+            (Location::Host, Location::AnyDevice)
+        }
+        abi::ACL_MEMCPY_DEVICE_TO_HOST => (Location::AnyDevice, Location::Host),
+        abi::ACL_MEMCPY_DEFAULT => (Location::Any, Location::Any),
+        _ => (stream_device, stream_device),
+    };
+    let (from, to) = spans(dst, src, count, locations);
+    refuse_overlap(&from, &to)?;
+    let (src_info, dst_info) = (memory.enclosing(from.address), memory.enclosing(to.address));
+    for (argument, span, info) in [("src", &from, &src_info), ("dst", &to, &dst_info)] {
+        refuse_wrong_side(kind, argument, span, info)?;
+    }
+    let pageable = src_info == AddressInfo::Foreign || dst_info == AddressInfo::Foreign;
+    let task = Task::copy(name, from, to);
+    if pageable { stream.submit_and_wait(task) } else { stream.submit(task).map(drop) }
 }
 
 /// Registers host memory of the user.
@@ -384,7 +398,7 @@ fn fill(
 }
 
 /// Checks the numbers of a copy; false when there is nothing to do.
-fn checked_copy(
+pub fn checked_copy(
     dst: Handle,
     max: usize,
     src: *const c_void,

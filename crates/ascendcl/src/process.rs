@@ -28,6 +28,7 @@ pub fn runtime() -> Result<&'static Runtime> {
         logs::install();
         crate::copies::warn();
         cairn_runtime::record::stack::set_unwinder(&crate::stacks::ThreadStack);
+        cairn_runtime::memory::relocation::set_fault_watch(crate::fault_waits::install);
         let runtime = Config::from_env().and_then(Runtime::start)?;
         if runtime.shared.config.memory.is_protected() {
             crate::faults::watch();

@@ -75,10 +75,8 @@ unsupported! {
         aclmdlQueryExeOMDesc aclmdlSetDump
         aclopCreateKernel aclopRegisterCompileFunc aclopSetKernelArgs aclopSetKernelWorkspaceSizes
         aclopStartDumpArgs aclopStopDumpArgs aclopUnregisterCompileFunc aclopUpdateParams
-        aclrtBinaryGetFunction aclrtBinaryLoadFromData aclrtFreePhysical aclrtGetFunctionAddr aclrtMallocPhysical
-        aclrtMapMem aclrtMemExportToShareableHandle aclrtMemImportFromShareableHandle
-        aclrtMemSetPidToShareableHandle aclrtProcessReport aclrtReleaseMemAddress
-        aclrtReserveMemAddress aclrtUnmapMem acltdtDestroyChannel acltdtDestroyDataset
+        aclrtBinaryGetFunction aclrtBinaryLoadFromData aclrtGetFunctionAddr aclrtProcessReport
+        acltdtDestroyChannel acltdtDestroyDataset
         acltdtGetDimsFromItem acltdtReceiveTensor rtDevBinaryRegister rtFunctionRegister
         rtGetC2cCtrlAddr rtKernelLaunch;
     c_int = HCCL, forked HCCL_FORKED;

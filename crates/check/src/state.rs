@@ -370,6 +370,7 @@ impl State {
             MemoryKind::Device(of)
             | MemoryKind::PoolSegment { device: of, .. }
             | MemoryKind::PoolBlock { device: of, .. }
+            | MemoryKind::Mapped { device: of }
             | MemoryKind::External { device: of, .. } => of == device,
             MemoryKind::Pinned | MemoryKind::Registered => false,
         };

@@ -49,6 +49,7 @@ pub fn device_of(kind: MemoryKind) -> Option<u32> {
         MemoryKind::Device(device)
         | MemoryKind::PoolSegment { device, .. }
         | MemoryKind::PoolBlock { device, .. }
+        | MemoryKind::Mapped { device }
         | MemoryKind::External { device, .. } => Some(device),
         MemoryKind::Pinned | MemoryKind::Registered => None,
     }

@@ -272,7 +272,7 @@ impl Execution {
             sized: &sized,
             epilogue: None,
         };
-        self.plan.run(&memory).map_err(|Fault(text)| {
+        self.plan.run_in_mode(&memory, task_memory.overflowed()).map_err(|Fault(text)| {
             Error::new(Code::OperatorException, format!("{}: {text}", self.name))
         })
     }

@@ -75,37 +75,3 @@ pub fn absent(operator: &str) -> String {
     };
     format!("Cairn has no operator {operator}{also} (docs/operators.md says which it has)")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::table::nodes;
-
-    #[test]
-    fn versions_and_gradients_have_one_stem() {
-        for name in
-            ["Softmax", "SoftmaxV2", "SoftmaxBackward", "InplaceSoftmaxV10", "SoftmaxGradV2"]
-        {
-            assert_eq!(stem(name), "softmax");
-        }
-        assert_eq!(stem("Conv2D"), "conv2d");
-        assert_eq!(stem("V2"), "v2");
-    }
-
-    #[test]
-    fn the_text_names_only_what_is_missing() {
-        let text = absent("MatmulAllReduceV9");
-        assert!(text.starts_with("Cairn has no operator MatmulAllReduceV9"), "{text}");
-        assert!(text.ends_with("(docs/operators.md says which it has)"), "{text}");
-        for name in ASKED_BY_TORCH_NPU.lines() {
-            let listed = missing_functions(name).contains(&format!("aclnn{name}"));
-            assert_eq!(listed, !rows().contains_key(name), "{name}");
-        }
-        assert!(!nodes().contains_key("NoSuchThing"));
-        let plain = absent("NoSuchThing");
-        assert_eq!(
-            plain,
-            "Cairn has no operator NoSuchThing (docs/operators.md says which it has)"
-        );
-    }
-}

@@ -185,6 +185,7 @@ impl<'a> Call<'a> {
                     bytes,
                     byte_offset,
                     access,
+                    dtype: layout.dtype,
                     indexed,
                     gaps,
                 });

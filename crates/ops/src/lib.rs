@@ -16,6 +16,7 @@ mod group;
 mod infer;
 mod marks;
 mod plan;
+mod saturation;
 mod stage;
 mod table;
 
@@ -29,5 +30,5 @@ pub use marks::Marks;
 pub use plan::{AccessMode, Memory, Operand, Packing, Plan, Scratch, SizeCallback, Use};
 pub use stage::StageUse;
 pub use table::{
-    ArgSource, Attr, AttrDefault, Node, NodeArgs, Row, aclnn, copy, node, nodes, rows,
+    ArgSource, Attr, AttrDefault, LIST_LENGTHS, Node, NodeArgs, Row, aclnn, copy, node, nodes, rows,
 };

@@ -38,7 +38,7 @@ impl Marks {
     }
 
     /// A row without marks.
-    pub(crate) const NONE: Marks = Marks {
+    pub const NONE: Marks = Marks {
         elementwise: false,
         random: false,
         view: false,
@@ -109,26 +109,5 @@ impl Node {
     /// Whether the values of input `at` of a call with `count` inputs must be known before it can be planned.
     pub fn needs_value_of(&self, at: usize, count: usize) -> bool {
         self.marks.needs_values.contains(&self.declared(at, count))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::table::nodes;
-
-    #[test]
-    fn what_follows_a_list_keeps_its_place() {
-        let concat = nodes()["ConcatV2"];
-        let indices: Vec<usize> = (0..4).map(|at| concat.declared(at, 4)).collect();
-        assert_eq!(indices, [0, 0, 0, 1]);
-        assert!(concat.needs_value_of(3, 4) && !concat.needs_value_of(1, 4));
-        assert_eq!(nodes()["Pack"].declared(2, 3), 0);
-        assert_eq!(nodes()["GatherV2"].declared(2, 3), 2);
-        let fused = nodes()["FusedInferAttentionScore"];
-        let all = fused.inputs.len();
-        let declared = |count: usize| [1, 2, 3, 4, 6].map(|at| fused.declared(at, count));
-        assert_eq!(declared(3), [1, 2, 3, 4, 6]);
-        assert_eq!(declared(all), [1, 2, 3, 4, 6]);
-        assert_eq!(declared(all + 2), [1, 1, 2, 2, 4]);
     }
 }

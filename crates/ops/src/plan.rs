@@ -2,6 +2,7 @@
 
 use crate::error::{Fault, Outcome};
 use crate::group::{Group, GroupUse};
+use crate::saturation::saturate;
 use crate::stage::{ComputedStages, OfferedStage};
 use cairn_tensor::kernels::epilogue::Epilogue;
 use cairn_tensor::parallel::Parallel;
@@ -10,6 +11,7 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a kernel reaches one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct Use {
     pub byte_offset: isize,
     /// What is done with it.
     pub access: AccessMode,
+    /// The type of its elements.
+    pub dtype: DType,
     /// Which elements are touched depends on values, or is more than a layout says: any of them may be, or none.
     /// Otherwise all are.
     pub indexed: bool,
@@ -333,5 +337,18 @@ impl Plan {
             None => self.kernel.run(memory),
             Some(stages) => stages.with_epilogue(memory, |memory| self.kernel.run(memory)),
         }
+    }
+
+    /// Runs it; with `overflowed`, in saturation mode: its results are finite, and the flag is set if one would not have been.
+    pub fn run_in_mode(&self, memory: &Memory<'_>, overflowed: Option<&AtomicBool>) -> Outcome {
+        self.run(memory)?;
+        if let Some(overflowed) = overflowed {
+            for (one, cells) in self.uses.iter().zip(memory.uses) {
+                if saturate(one, cells) {
+                    overflowed.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@ use crate::plan::Plan;
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Reads the arguments of a call and plans it.
@@ -27,7 +28,8 @@ pub enum ArgSource {
     /// By name: one of several lists of inputs that have the same length. The first number is its index among
     /// them, the second how many they are; the third is how many single inputs follow the last of them.
     Among(usize, usize, usize),
-    /// By name: the list of inputs that is declared at this index. All lists have the same length.
+    /// By name: the list of inputs that is declared at this index. All lists have the same length, unless [`LIST_LENGTHS`] says
+    /// others.
     Listed(usize),
     /// By name: the single input that is declared at this index, after lists.
     Beyond(usize),
@@ -68,6 +70,9 @@ pub enum AttrDefault {
 
 /// An attribute that a caller by name set.
 pub type Attr = Arg;
+
+/// The attribute in which doors pass how many tensors each list of inputs has, where the caller names them.
+pub const LIST_LENGTHS: &str = "_list_lengths";
 
 /// An operator at the aclnn door: a prefix and this name.
 pub struct Row {
@@ -230,13 +235,54 @@ impl Node {
         (count.saturating_sub(singles) / lists.max(1)).max(1)
     }
 
-    /// The index, in a call with `count` inputs, of the input or list that is declared at an index.
-    fn position_of(&self, declared: usize, count: usize) -> usize {
-        let ((first, lists), length) = (self.lists(), self.list_length(count));
-        match declared.checked_sub(first) {
-            Some(after) => first + after.min(lists) * length + after.saturating_sub(lists),
-            None => declared,
+    /// How many of the names belong to each list, as [`LIST_LENGTHS`] has it; `None` where lists have no single inputs after
+    /// them, or where a name is neither that of a single input nor that of a list with a number after it.
+    pub fn list_lengths<'n>(&self, names: impl Iterator<Item = &'n str>) -> Option<Arg> {
+        let (first, lists) = self.lists();
+        if !self.has_lists() {
+            return None;
         }
+        let mut lengths = vec![0; lists];
+        for name in names {
+            let at = self.inputs.iter().position(|declared| match declared.strip_suffix("[]") {
+                None => declared.trim_end_matches('?') == name,
+                Some(list) => name.strip_prefix(list).is_some_and(|rest| {
+                    !rest.is_empty() && rest.bytes().all(|one| one.is_ascii_digit())
+                }),
+            })?;
+            if let Some(length) = at.checked_sub(first).and_then(|at| lengths.get_mut(at)) {
+                *length += 1;
+            }
+        }
+        Some(Arg::Ints(lengths))
+    }
+
+    /// The indices that each declared input or list has in a call.
+    fn ranges(&self, node_args: &NodeArgs<'_>) -> Result<Vec<Range<usize>>> {
+        let ((first, lists), count) = (self.lists(), node_args.inputs.len());
+        let stated = node_args.attributes.iter().find(|(name, _)| name == LIST_LENGTHS);
+        let lengths = match stated {
+            Some((_, Arg::Ints(lengths))) => lengths.clone(),
+            _ => vec![self.list_length(count) as i64; lists],
+        };
+        let (mut ranges, mut start) = (Vec::with_capacity(self.inputs.len()), 0usize);
+        for declared in 0..self.inputs.len() {
+            let length = match declared.checked_sub(first).filter(|at| *at < lists) {
+                None => 1,
+                Some(at) => lengths.get(at).copied().unwrap_or(0),
+            };
+            let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
+            let is_list = (first..first + lists).contains(&declared);
+            let Some(end) = end.filter(|end| !is_list || stated.is_none() || *end <= count) else {
+                let names = self.inputs.join(", ");
+                return Err(Error::invalid(format!(
+                    "{count} inputs in lists of {lengths:?}: expected {names}"
+                )));
+            };
+            ranges.push(start..end);
+            start = end;
+        }
+        Ok(ranges)
     }
 
     /// The index at which the input at an index of a call with `count` inputs is declared.
@@ -268,6 +314,7 @@ impl Node {
         let mut parameters: Vec<&'static str> = Vec::new();
         let (mut args, mut caller_indices) = (SmallVec::new(), SmallVec::new());
         let inputs = node_args.inputs.len();
+        let ranges = if self.has_lists() { self.ranges(node_args)? } else { Vec::new() };
         for source in self.arg_sources {
             let (name, arg, caller_index) = match *source {
                 ArgSource::A(at) => {
@@ -293,13 +340,13 @@ impl Node {
                     (name, Arg::Tensors(list), start)
                 }
                 ArgSource::Listed(declared) => {
-                    let start = self.position_of(declared, inputs);
-                    let list = node_args.inputs.iter().skip(start).take(self.list_length(inputs));
+                    let range = ranges.get(declared).cloned().unwrap_or(declared..inputs);
+                    let list = node_args.inputs.iter().skip(range.start).take(range.len());
                     let list = list.flatten().cloned().collect();
-                    (bare_name(self.inputs, declared), Arg::Tensors(list), start)
+                    (bare_name(self.inputs, declared), Arg::Tensors(list), range.start)
                 }
                 ArgSource::Beyond(declared) => {
-                    let at = self.position_of(declared, inputs);
+                    let at = ranges.get(declared).map_or(declared, |range| range.start);
                     let tensor = node_args.inputs.get(at).cloned().flatten();
                     let arg = tensor.map_or(Arg::Absent, Arg::Tensor);
                     (bare_name(self.inputs, declared), arg, at)
@@ -398,33 +445,4 @@ pub fn nodes() -> &'static HashMap<&'static str, &'static Node> {
     NODES.get_or_init(|| {
         family::NODES.iter().flat_map(|nodes| nodes.iter()).map(|node| (node.name, node)).collect()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_row_that_draws_without_the_mark_is_refused() {
-        let marked = nodes()["MultinomialWithReplacement"];
-        let unmarked = Node { marks: Marks::NONE, ..*marked };
-        let tensor =
-            |dtype, dims: &[usize], address| Tensor::new(Layout::contiguous(dtype, dims), address);
-        let (float, int) = (cairn_tensor::DType::Float, cairn_tensor::DType::Int64);
-        let inputs = [tensor(float, &[5], 64), tensor(int, &[], 128), tensor(int, &[], 192)];
-        let node_args = NodeArgs {
-            inputs: &inputs.map(Some),
-            outputs: &[tensor(int, &[2], 256)],
-            attributes: &[("numsamples".into(), Arg::Int(2))],
-        };
-        assert!(marked.plan(&node_args).is_ok_and(|plan| plan.is_random));
-        let error = unmarked.plan(&node_args).err().expect("it draws");
-        assert!(error.text().contains("MultinomialWithReplacement draws"), "{}", error.text());
-    }
-
-    #[test]
-    fn names_are_unique() {
-        assert_eq!(rows().len(), family::ROWS.iter().map(|rows| rows.len()).sum::<usize>());
-        assert_eq!(nodes().len(), family::NODES.iter().map(|nodes| nodes.len()).sum::<usize>());
-    }
 }

@@ -28,6 +28,8 @@ pub struct Figures {
     pub freed: u64,
     /// Requests that found nothing.
     pub failed: u64,
+    /// Bytes of blocks that were stitched from holes, ever; of the whole pool only.
+    pub stitched: u64,
 }
 
 /// Who holds how much.

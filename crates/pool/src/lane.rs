@@ -16,6 +16,10 @@ use std::ops::Range;
 const FREED: u64 = u64::MAX;
 /// `counted` of a lane that is the only one: the total is then unused.
 const NOT_COUNTED: u64 = u64::MAX;
+/// A lane may stitch this often in a row, and once more for each of these many blocks that it takes: new memory is better than
+/// pages that move with every block.
+const MAX_CREDIT: u64 = 512;
+const BLOCKS_PER_CREDIT: u64 = 1024;
 /// Lanes are counted in steps of this many bytes, so that few allocations touch the total.
 const COUNT_STEP: u64 = 1 << 20;
 
@@ -52,6 +56,11 @@ pub(crate) struct LaneState {
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
     pending_uses: Clock,
     counts: Figures,
+    /// Blocks of two pages and more begin at a page, where that is possible, so that they share fewer.
+    page: u64,
+    /// How often it may stitch now, and how many blocks it had taken when that was last raised.
+    credit: u64,
+    credited_blocks: u64,
     /// Bytes of this lane that [`Total`] counts as live, up to two `COUNT_STEP` more than are; or `NOT_COUNTED`.
     counted: u64,
 }
@@ -81,6 +90,9 @@ impl Lane {
             uses: HashMap::new(),
             pending_uses: Clock::new(),
             counts: Figures::default(),
+            page: u64::MAX,
+            credit: MAX_CREDIT,
+            credited_blocks: 0,
             counted: NOT_COUNTED,
         };
         Lane { stream, state: Mutex::new(Rank::Lane, state) }
@@ -119,10 +131,25 @@ impl Lane {
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
+        let uses = (pending_uses, 0);
+        self.add_stitched(state, range, uses, (bytes, bytes), offset_table, total)
+    }
+
+    /// Adds a range that was stitched, as a block of `bytes` bytes that keeps `size` of it; the rest is free. `pending_uses` are
+    /// added to the lane's; the lane's stream itself may use the range up to task `freed_seq`.
+    pub fn add_stitched(
+        &self,
+        state: &mut LaneState,
+        range: Range<u64>,
+        (pending_uses, freed_seq): (&Clock, u64),
+        (bytes, size): (u64, u64),
+        offset_table: &OffsetTable,
+        total: &Total,
+    ) -> Option<Grant> {
         offset_table.set_stream(range.clone(), self.stream);
         let block = state.tlsf.add_live(range)?;
-        if let Some(rest) = state.tlsf.split(block.id, bytes) {
-            state.tlsf.free(rest.id, 0);
+        if let Some(rest) = state.tlsf.split(block.id, size) {
+            state.tlsf.free(rest.id, freed_seq);
         }
         state.pending_uses.join(pending_uses);
         state.counts.peak_reserved = state.counts.peak_reserved.max(state.tlsf.total());
@@ -156,11 +183,17 @@ impl Lane {
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        let LaneState { tlsf, starts, .. } = state;
-        let grant = tlsf.alloc_with(bytes, align, bytes, |id, offset| {
-            offset_table.add_block_start(offset);
-            starts.add(offset, id);
-        })?;
+        let LaneState { tlsf, starts, page, .. } = state;
+        let mut take = |align| {
+            tlsf.alloc_with(bytes, align, bytes, |id, offset| {
+                offset_table.add_block_start(offset);
+                starts.add(offset, id);
+            })
+        };
+        let grant = match bytes / 2 >= *page {
+            true => take(align.max(*page)).or_else(|| take(align)),
+            false => take(align),
+        }?;
         state.count_allocation(grant.size, bytes, total);
         Some(grant)
     }
@@ -462,6 +495,21 @@ impl LaneState {
             largest_hole: self.tlsf.largest_hole().max(quick),
             ..self.counts
         }
+    }
+
+    /// Uses up the right to stitch once; false if there is none now.
+    pub fn spend_credit(&mut self) -> bool {
+        let earned = (self.counts.taken - self.credited_blocks) / BLOCKS_PER_CREDIT;
+        self.credited_blocks += earned * BLOCKS_PER_CREDIT;
+        self.credit = (self.credit + earned).min(MAX_CREDIT);
+        let may_stitch = self.credit > 0;
+        self.credit = self.credit.saturating_sub(1);
+        may_stitch
+    }
+
+    /// From now on memory comes in large pages of this size, a power of two, if in any.
+    pub fn set_page(&mut self, page: Option<u64>) {
+        self.page = page.unwrap_or(u64::MAX);
     }
 
     /// Adds a range that no stream uses.

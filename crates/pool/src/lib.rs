@@ -17,5 +17,5 @@ pub mod tlsf;
 
 pub use figures::{Figures, Owner};
 pub use pool::{BlockError, Outcome, Pool};
-pub use progress::{Progress, SegmentSource};
+pub use progress::{Progress, SegmentSource, StitchRequest, Stitching};
 pub use tlsf::GRANULE;

@@ -1,6 +1,7 @@
 //! The stream-ordered pool.
 
 mod search;
+mod stitch;
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
@@ -12,6 +13,7 @@ use crate::tlsf::{Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
 use cairn_sync::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
+use stitch::Vacating;
 
 /// Lanes on a page; pages are made on first use.
 const PAGE: usize = 256;
@@ -62,6 +64,10 @@ struct Root {
     lanes: usize,
     /// Where the last range from the source ends; at first no offset at all.
     end: u64,
+    /// Old addresses of moved pages.
+    vacating: Vec<Vacating>,
+    /// Bytes that were stitched, ever.
+    stitched: u64,
 }
 
 /// A held block, and its lane, locked.
@@ -115,6 +121,8 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             peak_reserved: 0,
             lanes: 0,
             end: u64::MAX,
+            vacating: Vec::new(),
+            stitched: 0,
         };
         Pool {
             progress,
@@ -213,6 +221,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
     pub fn trim(&self, keep: u64) -> u64 {
         let mut root = self.root.lock();
         self.reclaim_all(&mut root);
+        self.vacate_finished(&mut root);
         self.release(&mut root, keep)
     }
 
@@ -250,6 +259,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             reserved: root.reserved,
             peak_reserved: root.peak_reserved,
             largest_hole: root.tlsf.largest_hole(),
+            stitched: root.stitched,
             ..Figures::default()
         };
         for lane in self.lanes() {

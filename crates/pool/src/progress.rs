@@ -23,6 +23,38 @@ pub trait Progress: Send + Sync {
     }
 }
 
+/// How a source stitches: see [`SegmentSource::stitch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stitching {
+    /// Pieces are whole pages of this size, a power of two and a multiple of the granule, at multiples of it.
+    pub page: u64,
+    /// A smaller block is not worth it.
+    pub min_block: u64,
+    /// A smaller piece is not worth it.
+    pub min_piece: u64,
+    /// The most pieces in one range.
+    pub max_pieces: usize,
+    /// Tasks may use the old addresses of moved pages until [`SegmentSource::vacate`]. If not, only pages that nobody uses
+    /// are moved.
+    pub keeps_addresses: bool,
+    /// It can put the new range right after the memory that it has, as if it were extended.
+    pub extends_end: bool,
+}
+
+/// What is to be stitched: see [`SegmentSource::stitch`].
+#[derive(Clone, Copy, Debug)]
+pub struct StitchRequest<'a> {
+    /// Whole pages that are in no block.
+    pub pieces: &'a [Range<u64>],
+    /// Bytes of new pages, after those of the pieces.
+    pub fresh: u64,
+    /// Where the new range must begin; anywhere if it is `None`.
+    pub after: Option<u64>,
+    /// Tasks that were submitted may still use the pieces, at their old addresses. What is submitted for the new range
+    /// runs after them.
+    pub in_use: bool,
+}
+
 /// Where a pool's memory is made. Offsets are the source's own: from a base, or plain addresses.
 pub trait SegmentSource: Send + Sync {
     /// Makes at least this many more bytes usable (a multiple of the granule), where possible next
@@ -36,6 +68,24 @@ pub trait SegmentSource: Send + Sync {
     /// made larger.
     fn is_contiguous(&self) -> bool {
         true
+    }
+
+    /// How it puts pages of several places side by side; `None` if it cannot, or not now.
+    fn stitching(&self) -> Option<Stitching> {
+        None
+    }
+
+    /// Moves the pages of pieces to a new range, in this order and side by side, and adds new pages at its end; there may be
+    /// none of either. Blocks in the new range may be used at once; the old addresses belong to the source once they are
+    /// given to [`SegmentSource::vacate`]. On failure nothing changes, and the text says why.
+    fn stitch(&self, request: &StitchRequest<'_>) -> Result<Range<u64>, String> {
+        let _ = request;
+        Err("this source cannot stitch".into())
+    }
+
+    /// No task uses these addresses any more, whose pages were moved.
+    fn vacate(&self, range: Range<u64>) {
+        let _ = range;
     }
 }
 

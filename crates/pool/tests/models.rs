@@ -297,3 +297,43 @@ fn an_outcome_that_waits_says_for_what() {
         model.end();
     });
 }
+
+/// Two streams leave holes that only together hold what a third wants; tasks still use some of them, others are freed and
+/// trimmed meanwhile.
+#[test]
+fn holes_are_stitched_while_others_free_and_trim() {
+    explore(|| {
+        let user = |stream: usize| -> Body {
+            Box::new(move |model| {
+                let blocks: Vec<_> = (0..4).filter_map(|_| model.take(GRANULE, stream)).collect();
+                blocks.iter().for_each(|block| model.work(block, stream));
+                let mut kept = Vec::new();
+                for (number, block) in blocks.into_iter().enumerate() {
+                    match number % 2 {
+                        0 => model.free(block, stream),
+                        _ => kept.push(block),
+                    }
+                }
+                if let Some(block) = model.take(2 * GRANULE, stream) {
+                    model.check_queued();
+                    model.work(&block, stream);
+                    model.free(block, stream);
+                }
+                kept.into_iter().for_each(|block| model.free(block, stream));
+                model.check_queued();
+            })
+        };
+        let taker = |model: &PoolModel| {
+            model.pool.trim(2 * GRANULE);
+            model.device.order(2, 0);
+            if let Some(block) = model.take(3 * GRANULE, 2) {
+                model.work(&block, 2);
+                model.pool.trim(0);
+                model.free(block, 2);
+            }
+            model.check_queued();
+        };
+        let model = PoolModel::with_stitching(8 * GRANULE);
+        run(model, vec![user(0), user(1), Box::new(taker)]);
+    });
+}

@@ -423,6 +423,7 @@ fn kind(bytes: &mut Bytes<'_>) -> Result<MemoryKind> {
             object: bytes.number()? as usize,
             block: bytes.number()? as usize,
         },
+        6 => MemoryKind::Mapped { device: bytes.small()? },
         _ => return Err(DecodeError::Invalid("memory of a kind that does not exist")),
     })
 }

@@ -301,6 +301,7 @@ impl Encoder {
             MemoryKind::PoolBlock { device, pool } => {
                 put_numbers(out, 4, &[u64::from(device), u64::from(pool)]);
             }
+            MemoryKind::Mapped { device } => put_numbers(out, 6, &[u64::from(device)]),
             MemoryKind::External { device, object, block } => {
                 put_numbers(out, 5, &[u64::from(device), object as u64, block as u64]);
             }

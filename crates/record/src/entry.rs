@@ -135,6 +135,11 @@ pub enum MemoryKind {
         /// The pool's number.
         pool: u32,
     },
+    /// Physical memory of a device, mapped by `aclrtMapMem`.
+    Mapped {
+        /// The device.
+        device: u32,
+    },
     /// A block of a user allocator.
     External {
         /// The device.
@@ -156,6 +161,7 @@ impl fmt::Display for MemoryKind {
                 write!(f, "a segment of pool {pool} of device {device}")
             }
             MemoryKind::PoolBlock { device, pool } => write!(f, "pool {pool} of device {device}"),
+            MemoryKind::Mapped { device } => write!(f, "mapped memory of device {device}"),
             MemoryKind::External { object, .. } => write!(f, "the user's allocator {object:#x}"),
         }
     }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::memory::callback_lock::Limits;
 use crate::memory::layer::{Observer, Spec};
-use crate::memory::source::{self, SharedLimit};
+use crate::memory::system_limits::{self, SharedLimit};
 use crate::record::file::RecordSettings;
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -59,6 +59,8 @@ pub struct Config {
     pub shared: SharedLimit,
     /// Bytes of freed memory kept intact per device (`CAIRN_QUARANTINE`).
     pub quarantine: u64,
+    /// Pages of several holes of a pool serve a large block (`CAIRN_POOL_STITCH`).
+    pub stitches: bool,
     /// The layers over the memory of devices (`CAIRN_MEMORY`).
     pub memory: Spec,
     /// A layer over memory of every kind, outermost; only the program that makes the runtime can set it.
@@ -78,7 +80,8 @@ pub struct Config {
 impl Config {
     /// Reads the environment of this process. An unusable value is an error that names it.
     pub fn from_env() -> Result<Config, Error> {
-        let (limit, process_limit) = (source::machine_limit(), source::process_limit());
+        let (limit, process_limit) =
+            (system_limits::machine_limit(), system_limits::process_limit());
         Config::from_raw(|name| std::env::var_os(name), limit, process_limit)
     }
 
@@ -169,6 +172,7 @@ impl Config {
             budget,
             shared,
             quarantine: bytes("CAIRN_QUARANTINE", (1 << 30).min(device_memory / 8))?,
+            stitches: number("CAIRN_POOL_STITCH", 0, 1, 1)? == 1,
             layer: None,
             memory: parse_layers(&text("CAIRN_MEMORY").unwrap_or_default())?,
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),

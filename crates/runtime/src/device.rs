@@ -113,7 +113,8 @@ impl Runtime {
         let state = device.state.lock();
         if state.is_closed() {
             self.allocators.device_ends(device.id);
-            self.shared.memory.clear(device.id);
+            let handles = self.shared.memory.clear(device.id);
+            handles.into_iter().for_each(|handle| self.end_physical(handle));
             self.emit_device(device, Change::Destroyed);
         }
     }

@@ -72,10 +72,14 @@ codes! {
     MemoryAllocation = 207001,
     /// Memory that is freed was damaged.
     MemoryFree = 207002,
+    /// This process may not do that.
+    NotPermitted = 207006,
     /// Too many events.
     NoEventResource = 207007,
     /// Too many streams on the device.
     NoStreamResource = 207008,
+    /// Too many notifies.
+    NoNotifyResource = 207009,
     /// A host range is registered already.
     HostAlreadyRegistered = 507910,
     /// A host range is not registered.
@@ -130,6 +134,8 @@ codes! {
     RtInternal = 507000,
     /// An operator failed while it ran.
     OperatorException = 507015,
+    /// What the driver of a device refuses.
+    Driver = 507899,
     /// Waiting for a stream ran out of time.
     StreamSyncTimeout = 507046,
     /// Waiting for an event ran out of time.

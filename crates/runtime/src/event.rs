@@ -15,6 +15,7 @@
 use crate::clock::{Clock, Epoch};
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
+use crate::ipc::shared_event::{SharedEvent, SharedRecord};
 use crate::lock::{Mutex, Rank};
 use crate::record::SyncObject;
 use crate::shared::Shared;
@@ -166,8 +167,17 @@ impl Capture {
 pub struct Waits(AtomicUsize);
 
 impl Waits {
+    pub(crate) fn begin_one(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+
     pub(crate) fn end_one(&self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// True if all have ended.
+    pub(crate) fn are_over(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 0
     }
 }
 
@@ -193,6 +203,8 @@ pub struct Event {
     pub flags: u32,
     current: Mutex<Option<Arc<Capture>>>,
     waits: Arc<Waits>,
+    /// What other processes see of it, and the last record of this process there.
+    shared: Option<(SharedEvent, AtomicU64)>,
 }
 
 impl Event {
@@ -205,10 +217,9 @@ impl Event {
             )));
         }
         if flags & flag::IPC != 0 {
-            return Err(Error::new(
-                Code::FeatureNotSupport,
-                "events shared between processes (flag 64) are not supported yet",
-            ));
+            return Err(Error::refused(format!(
+                "event flag {flags:#x}: an event for other processes is made by aclrtCreateEventExWithFlag with flag 64 alone"
+            )));
         }
         let current = (kind == Kind::Plain).then(Default::default);
         Ok(Event {
@@ -217,7 +228,37 @@ impl Event {
             flags,
             current: Mutex::new(Rank::Event, current),
             waits: Default::default(),
+            shared: None,
         })
+    }
+
+    /// An event that processes share.
+    pub(crate) fn shared(id: u32, shared: SharedEvent) -> Event {
+        Event {
+            id,
+            kind: Kind::Ex,
+            flags: flag::IPC,
+            current: Mutex::new(Rank::Event, None),
+            waits: Default::default(),
+            shared: Some((shared, AtomicU64::new(0))),
+        }
+    }
+
+    /// The part that processes share; fails for an event that has none.
+    pub(crate) fn require_shared(&self) -> Result<&SharedEvent> {
+        self.shared.as_ref().map(|(shared, _)| shared).ok_or_else(|| {
+            Error::refused(format!(
+                "event {} was made with flag {:#x}: only one with flag 64 can go to another process",
+                self.id, self.flags
+            ))
+        })
+    }
+
+    /// The last record, if another process made it.
+    fn foreign_record(&self) -> Option<(&SharedEvent, SharedRecord)> {
+        let (shared, own) = self.shared.as_ref()?;
+        let last = shared.last()?;
+        (last.number > own.load(Ordering::SeqCst)).then_some((shared, last))
     }
 
     /// An unrecorded event of the engine itself, for the order of its own tasks.
@@ -232,8 +273,13 @@ impl Event {
             Some(c) if !c.is_bound() => c.clone(),
             _ => Arc::new(Capture::default()),
         };
+        let shared = self.shared.as_ref().map(|(shared, own)| (shared.begin_record(), own));
         stream.submit_record(self.id, capture.clone())?;
         *current = Some(capture);
+        if let Some((end, own)) = shared {
+            own.store(end.record().number, Ordering::SeqCst);
+            stream.submit(Task::bare("aclrtRecordEvent", Body::Work(end)))?;
+        }
         Ok(())
     }
 
@@ -250,9 +296,25 @@ impl Event {
                 self.id, self.flags
             )));
         }
+        if let Some((shared, record)) = self.foreign_record() {
+            let capture = Arc::new(Capture::default());
+            let verdict = shared.watch(&capture, record);
+            self.submit_wait(name, stream, capture, limit)?;
+            return stream.submit(Task::bare(name, Body::Work(verdict))).map(drop);
+        }
         let Some(capture) = self.current.lock().clone() else {
             return stream.submit(Task::bare(name, Body::Nothing)).map(|_| ());
         };
+        self.submit_wait(name, stream, capture, limit)
+    }
+
+    fn submit_wait(
+        &self,
+        name: &'static str,
+        stream: &Arc<Stream>,
+        capture: Arc<Capture>,
+        limit: Duration,
+    ) -> Result<()> {
         self.waits.0.fetch_add(1, Ordering::AcqRel);
         let wait = Wait {
             capture,
@@ -301,6 +363,9 @@ impl Event {
     /// True if the last record has completed, or an `Ex` event was never recorded. A `true` is emitted as an event: the
     /// program may rely on it.
     pub fn is_complete(&self) -> bool {
+        if let Some((shared, record)) = self.foreign_record() {
+            return shared.is_over(record);
+        }
         self.current.lock().as_ref().is_none_or(|capture| self.emit_complete(capture))
     }
 
@@ -324,6 +389,9 @@ impl Event {
 
     /// Blocks the calling thread until the last record has completed. False when `limit` passed.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<bool> {
+        if let Some((shared, record)) = self.foreign_record() {
+            return shared.wait(record, limit);
+        }
         let Some(capture) = self.current.lock().clone() else { return Ok(true) };
         let Some(point) = capture.point.get() else { return Err(self.never_recorded()) };
         if !capture.is_done() && point.key == host::host_function_of() {

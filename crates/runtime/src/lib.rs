@@ -7,6 +7,7 @@ pub mod callbacks;
 pub mod clock;
 pub mod config;
 pub mod context;
+pub mod core_limits;
 mod cores;
 pub mod device;
 pub mod error;
@@ -14,17 +15,19 @@ pub mod event;
 pub mod handle;
 pub mod host;
 mod host_access;
+pub mod ipc;
 pub mod live;
 pub mod logs;
 pub mod memory;
+pub mod overflow;
 pub mod parallel;
 pub mod record;
 pub mod shared;
-#[cfg(not(feature = "shuttle"))]
 pub mod signals;
 pub mod soc;
 pub mod stream;
 pub mod task;
+mod virtual_memory;
 pub mod worker;
 
 pub use cairn_sync::{lock, sync};
@@ -67,6 +70,8 @@ pub struct Runtime {
     pub shared: Arc<Shared>,
     /// Handles the user holds; doors add objects of their own.
     pub handles: Table,
+    /// How many cores operators may use, and what else is only kept and reported.
+    pub core_limits: core_limits::CoreLimits,
     /// Users' allocators, by stream.
     pub allocators: Registry,
     /// Called when streams are created or end.
@@ -77,6 +82,9 @@ pub struct Runtime {
     default_device: AtomicI32,
     next_event: AtomicU32,
     live_events: AtomicU32,
+    next_notify: AtomicU32,
+    live_notifies: AtomicU32,
+    watcher: Arc<ipc::Watcher>,
     wait_limit_s: AtomicU32,
 }
 
@@ -100,11 +108,15 @@ impl Runtime {
             allocators: Registry::new(&shared),
             handles: Table::reserve(shared.spine.clone())?,
             shared,
+            core_limits: Default::default(),
             stream_callbacks: Default::default(),
             device_callbacks: Default::default(),
             default_device: AtomicI32::new(-1),
             next_event: AtomicU32::new(0),
             live_events: AtomicU32::new(0),
+            next_notify: AtomicU32::new(0),
+            live_notifies: AtomicU32::new(0),
+            watcher: Arc::default(),
             wait_limit_s: AtomicU32::new(0),
         })
     }
@@ -189,14 +201,22 @@ impl Runtime {
             ));
         }
         let id = self.next_event.fetch_add(1, Ordering::Relaxed);
-        let handle = self.handles.insert(Arc::new(Event::new(id, kind, flags)?))?;
+        let event = match (kind, flags) {
+            (Kind::Ex, event::flag::IPC) => self.make_shared_event(id)?,
+            _ => Event::new(id, kind, flags)?,
+        };
+        let handle = self.handles.insert(Arc::new(event))?;
         self.live_events.fetch_add(1, Ordering::Relaxed);
         Ok(handle)
     }
 
     /// Ends an event; what was submitted with it goes on.
     pub fn destroy_event(&self, handle: usize) -> Result<()> {
-        self.handles.remove::<Event>(handle)?.release_waiters();
+        let event = self.handles.remove::<Event>(handle)?;
+        event.release_waiters();
+        if let Ok(shared) = event.require_shared() {
+            shared.close(self.shared.memory.sharing());
+        }
         self.live_events.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
@@ -256,6 +276,7 @@ impl Runtime {
             return Err(Error::new(Code::StreamSyncTimeout, text));
         }
         self.shared.memory.trim_to_thresholds(stream.spec.device);
+        self.shared.memory.vmm().release_unmapped();
         stream.take_failure().map_or(Ok(()), Err)
     }
 

@@ -4,6 +4,7 @@ use crate::clock::Progress;
 use crate::config::Config;
 use crate::memory::Memory;
 use crate::memory::claims::Claims;
+use crate::overflow::OverflowStatus;
 use crate::record::debug_log::DebugLog;
 use crate::record::live_figures::LiveFigures;
 use crate::record::recorder::Recorder;
@@ -31,6 +32,8 @@ pub struct Shared {
     pub exchange_threads: Arc<BlockingThreads>,
     /// Device and pinned host memory.
     pub memory: Arc<Memory>,
+    /// Whether results were too large.
+    pub overflow: OverflowStatus,
     /// What `npu-smi` shows of this process.
     live: Option<Arc<LiveFigures>>,
     attachment: OnceLock<std::sync::Arc<dyn Any + Send + Sync>>,
@@ -71,6 +74,7 @@ impl Shared {
             host_threads: BlockingThreads::new(BlockingWork::HostFunctions),
             exchange_threads: BlockingThreads::new(BlockingWork::Exchanges),
             memory,
+            overflow: OverflowStatus::default(),
             live,
             attachment: OnceLock::new(),
             exiting: OnceLock::new(),

@@ -16,6 +16,7 @@ use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::memory::raw::{TaskMemory, Use};
+use crate::overflow::StreamOverflow;
 use crate::record::event::Outcome;
 use crate::record::{Event, Kind};
 use crate::shared::Shared;
@@ -60,6 +61,8 @@ pub struct Stream {
     failure_mode: AtomicU8,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
+    /// What happens to results that are too large.
+    pub overflow: StreamOverflow,
     /// The first task that a thread sleeps for; `u64::MAX` when none does.
     awaited: AtomicU64,
     done_lock: Mutex<()>,
@@ -122,6 +125,7 @@ impl Stream {
             failure_mode: AtomicU8::new(MODE_UNSET),
             failed: AtomicBool::new(false),
             failure: Mutex::new(Rank::Failure, None),
+            overflow: StreamOverflow::default(),
             awaited: AtomicU64::new(u64::MAX),
             done_lock: Mutex::new(Rank::Done, ()),
             done: Condvar::new(),
@@ -452,9 +456,11 @@ impl Stream {
                 memory.check(task.name, argument, span, purpose)?;
             }
         }
+        let (scheduler, overflowed) =
+            (&self.shared.scheduler, self.overflow.flag(&self.shared.overflow));
         // SAFETY: every range was found mapped and long enough just now, and stays mapped for the process.
         let task_memory =
-            unsafe { TaskMemory::new(&task.reads, &task.writes, &self.shared.scheduler) };
+            unsafe { TaskMemory::new(&task.reads, &task.writes, scheduler, overflowed) };
         kernel.run(&task_memory)
     }
 

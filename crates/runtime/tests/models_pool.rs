@@ -192,3 +192,65 @@ fn a_closed_device_takes_its_pools_with_it() {
         fixture.end();
     });
 }
+
+/// The first byte of a block.
+fn byte(address: usize) -> u8 {
+    // SAFETY: the test holds the block, and all its tasks are done; device memory is plain memory here.
+    unsafe { std::ptr::read_volatile(address as *const u8) }
+}
+
+/// Tasks use holes whose pages move into a block, while another thread trims, and takes and frees on a stream of its own.
+#[test]
+fn pages_move_while_tasks_use_them_and_others_trim() {
+    const PIECE: u64 = BYTES / 4;
+    explore(|| {
+        let fixture = Fixture::new();
+        let (a, b) = (fixture.stream(), fixture.stream());
+        let take = |bytes, stream: &Arc<Stream>| {
+            fixture.shared.memory.take_from(&fixture.pool, bytes, stream).ok()
+        };
+        let fill = |address, value, stream: &Arc<Stream>| {
+            let span = Span { address, bytes: 64, location: Location::Device(0) };
+            stream.submit(Task::fill("fill", span, value)).unwrap();
+        };
+        let copy = |from, to, stream: &Arc<Stream>| {
+            let [from, to] = [from, to].map(|address| Span {
+                address,
+                bytes: 64,
+                location: Location::Device(0),
+            });
+            stream.submit(Task::copy("copy", from, to)).unwrap();
+        };
+        let blocks: Vec<usize> = (0..4).map(|_| take(PIECE, &a).unwrap()).collect();
+        for (&block, value) in blocks.iter().zip(1..) {
+            fill(block, value, &a);
+        }
+        let other = {
+            let (fixture, b) = (fixture.clone(), b.clone());
+            thread::spawn(move || {
+                fixture.pool.trim(0);
+                if let Some(block) = fixture.allocate(&b) {
+                    fixture.fill(block, &b);
+                    fixture.free(block, &b);
+                }
+                fixture.pool.trim(0);
+            })
+        };
+        copy(blocks[0], blocks[1], &a);
+        copy(blocks[2], blocks[3], &a);
+        fixture.free(blocks[0], &a);
+        fixture.free(blocks[2], &a);
+        let large = take(2 * PIECE, &a).unwrap();
+        fill(large, 9, &a);
+        fill(large + PIECE as usize, 8, &a);
+        other.join().unwrap();
+        [&a, &b].into_iter().for_each(|stream| fixture.synchronize(stream));
+        let found = [blocks[1], blocks[3], large, large + PIECE as usize].map(byte);
+        assert_eq!(found, [1, 3, 9, 8]);
+        [blocks[1], blocks[3], large].into_iter().for_each(|block| fixture.free(block, &a));
+        fixture.synchronize(&a);
+        fixture.pool.trim(0);
+        assert_eq!(fixture.pool.figures().reserved, 0);
+        fixture.end();
+    });
+}

@@ -64,8 +64,24 @@ pub enum Rank {
     Lane,
     /// The segments of one pool.
     Segments,
+    /// Pages of a pool on their way to new addresses.
+    Moves,
+    /// Memory that this process exports by key, and what it imported so.
+    Ipc,
+    /// What is reserved and mapped of virtual memory.
+    Virtual,
+    /// The memory files of other processes.
+    Sharing,
     /// A memory arena.
     Arena,
+    /// Which pages of an arena lie in a memory file.
+    SharedPages,
+    /// Which pages of an arena were moved there.
+    MovedPages,
+    /// The ranges of a memory file.
+    Store,
+    /// Pages on their way into a memory file.
+    Relocation,
     /// This process's claim to memory of which all processes together have a limit, while it grows.
     Claims,
     /// What the program ordered before a stream, for pools to read.
@@ -82,6 +98,8 @@ pub enum Rank {
     Failure,
     /// Sleepers that wait for a stream.
     Done,
+    /// What is watched for in other processes.
+    Watch,
     /// Graphs that wait for the engine's own thread.
     Queue,
     /// Sizes that a task computed.

@@ -1,7 +1,7 @@
 //! Convolutions and gradients of weights against plain loops, over sizes, axes, strides, types and threads.
 
 use cairn_tensor::kernels::conv::{
-    Axis, Finish, PackedConvolution, convolve, pack_weights, scratch_size, takes_weights,
+    Axis, Finish, PackedConvolution, classes, convolve, pack_weights, scratch_size, takes_weights,
     weights_gradient, weights_gradient_scratch_size,
 };
 use cairn_tensor::kernels::copy::copy;
@@ -472,6 +472,43 @@ fn large_ones() {
             };
             check_convolution(&case, true, after).unwrap();
             check_weights_gradient(&case).unwrap();
+        }
+    }
+}
+
+/// Every tap at every position of the smaller side reaches a position of the larger side in one class, and there alone.
+#[test]
+fn classes_have_every_tap_once() {
+    for (stride, dilation, before) in
+        [(1, 1, 0), (1, 2, 3), (2, 1, 1), (2, 2, 1), (3, 2, 0), (4, 6, 5), (5, 1, 2)]
+    {
+        for (taps, size) in (1..5usize).flat_map(|taps| (1..14usize).map(move |size| (taps, size)))
+        {
+            let mut have = Vec::new();
+            for class in classes(stride, dilation, before, size, taps) {
+                for (at, t) in
+                    (0..class.positions).flat_map(|at| (0..class.axis.taps).map(move |t| (at, t)))
+                {
+                    let position = class.start + at * stride as usize;
+                    let tap = class.tap + t * class.tap_stride;
+                    assert!(position < size && tap < taps);
+                    let small = at as isize + class.axis.first + t as isize * class.axis.tap_step;
+                    if (0..20).contains(&small) {
+                        have.push((position, tap, small));
+                    }
+                }
+            }
+            let mut want = Vec::new();
+            for (small, tap) in (0..20i64).flat_map(|small| (0..taps).map(move |tap| (small, tap)))
+            {
+                let position = small * stride - before + tap as i64 * dilation;
+                if (0..size as i64).contains(&position) {
+                    want.push((position as usize, tap, small as isize));
+                }
+            }
+            have.sort_unstable();
+            want.sort_unstable();
+            assert_eq!(have, want, "{stride} {dilation} {before} {taps} {size}");
         }
     }
 }

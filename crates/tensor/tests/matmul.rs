@@ -205,6 +205,63 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(80))]
+
+    /// Few vectors with a matrix of either order, on either side.
+    #[test]
+    fn few_vectors(
+        (count, rows, k) in (1usize..11, 1usize..700, 1usize..2600),
+        dtypes in prop::sample::select(vec![
+            [DType::Float; 3],
+            [DType::Float16, DType::Float16, DType::Float],
+            [DType::Bf16, DType::Bf16, DType::Float],
+            [DType::Float, DType::Float16, DType::Float],
+        ]),
+        (rotation, step) in (0usize..3, 1usize..3),
+        is_left in any::<bool>(),
+        (alpha, beta) in (-2i32..3, -1i32..2),
+        width in 1usize..4,
+    ) {
+        let (alpha, beta) = (f64::from(alpha), f64::from(beta));
+        let (m, n) = if is_left { (rows, count) } else { (count, rows) };
+        let [first, second, out] = dtypes;
+        let a = StoredTensor::new(first, &[1, m, k], if is_left { rotation } else { 0 }, step, 1);
+        let b = StoredTensor::new(second, &[1, k, n], if is_left { 0 } else { rotation }, step, 2);
+        let out = StoredTensor::new(out, &[1, m, n], 0, step, 3);
+        let before = out.values();
+        product(&Threads(width), &out, a.view(), b.view(), alpha, beta);
+        let want = expected((1, m, n, k), (&a.values(), &b.values(), &before), alpha, beta);
+        prop_assert_eq!(out.values(), want);
+    }
+}
+
+/// Sums that are rounded, with parts that depend on the number of threads.
+#[test]
+fn few_vectors_are_the_same_on_any_number_of_threads() {
+    for dtype in [DType::Float, DType::Float16, DType::Bf16] {
+        for rotation in [0, 2] {
+            for count in [1, 3, 8] {
+                let (n, k) = (1300, 1100);
+                let a = StoredTensor::new(dtype, &[1, count, k], 0, 1, 1);
+                let b = StoredTensor::new(dtype, &[1, k, n], rotation, 1, 2);
+                a.fill(|at| 1.0 / (at as f64 + 1.5));
+                b.fill(|at| (at as f64).sin());
+                let results = [1, 2, 5].map(|width| {
+                    let out = StoredTensor::new(DType::Float, &[1, count, n], 0, 1, 3);
+                    product(&Threads(width), &out, a.view(), b.view(), 1.0, 0.0);
+                    out.values()
+                });
+                assert!(results[0] == results[1] && results[0] == results[2]);
+                let want = expected((1, count, n, k), (&a.values(), &b.values(), &[]), 1.0, 0.0);
+                for (have, want) in results[0].iter().zip(&want) {
+                    assert!((have - want).abs() < 1e-5, "{have} instead of {want}");
+                }
+            }
+        }
+    }
+}
+
 /// Large enough to be cut among threads, in each way of computing.
 #[test]
 fn large_products_on_several_threads() {

@@ -112,6 +112,7 @@ impl Call {
         let copies = |list: &[Arc<TensorDesc>]| list.iter().map(|one| one.lock().clone()).collect();
         let (inputs, outputs): (Vec<Description>, _) = (copies(inputs), copies(outputs));
         operand::check_lists(node, &inputs)?;
+        plain.extend(operand::list_lengths(node, &inputs)?);
         let states_order = plain.iter().any(|(name, _)| name == DATA_FORMAT);
         if !states_order && node.attributes().any(|one| one == DATA_FORMAT) {
             let order = inputs.first().and_then(operand::order_of_dims);

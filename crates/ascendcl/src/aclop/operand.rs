@@ -5,7 +5,7 @@ use crate::door::runtime;
 use crate::tensor_desc::{Description, is_open};
 use bytes::Bytes;
 use cairn_exec::check_buffer;
-use cairn_ops::{Node, Tensor};
+use cairn_ops::{Attr, LIST_LENGTHS, Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::{DType, Dims, Format, Layout, MAX_DIMS};
@@ -55,13 +55,41 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
         };
         let following = node.inputs.len() - 1 - first;
         let end = inputs.len().saturating_sub(following);
-        if !(first..end).contains(&at) {
+        // Where there are several lists, the marks say which inputs they have.
+        if !node.has_lists() && !(first..end).contains(&at) {
             return Err(Error::invalid(format!(
                 "{name}: input {at} is marked as a part of {list}, whose parts are the inputs from {first} to before {end}"
             )));
         }
     }
     Ok(())
+}
+
+/// How many tensors each list of inputs has, where some are marked as parts of lists that single inputs follow.
+pub fn list_lengths(node: &Node, inputs: &[Description]) -> Result<Option<(String, Attr)>> {
+    let marks: Vec<_> = inputs.iter().map(|desc| desc.dynamic_input.as_ref()).collect();
+    if !node.has_lists() || marks.iter().all(Option::is_none) {
+        return Ok(None);
+    }
+    let mut names = Vec::new();
+    let is_list = |name: &&&str| name.ends_with("[]");
+    let mut singles = node.inputs.iter().filter(|name| !is_list(name));
+    for (at, mark) in marks.iter().enumerate() {
+        names.push(match mark {
+            Some(list) => format!("{}0", list.to_string_lossy()),
+            None => {
+                let single = singles.next().ok_or_else(|| {
+                    let (name, names) = (node.name, node.inputs.join(", "));
+                    Error::invalid(format!(
+                        "{name}: input {at} is marked as a part of no list: expected {names}"
+                    ))
+                })?;
+                single.trim_end_matches('?').to_owned()
+            }
+        });
+    }
+    let lengths = node.list_lengths(names.iter().map(String::as_str));
+    Ok(lengths.map(|lengths| (LIST_LENGTHS.to_owned(), lengths)))
 }
 
 /// Refuses values outside of the range that the description gives them. Types that hold no integers that

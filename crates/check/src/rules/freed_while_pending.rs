@@ -27,8 +27,11 @@ pub const POOL_RULE: Rule = Rule {
 
 fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, of_pools: bool) {
     let Moment::Other(entry) = moment else { return };
-    let Happening::Free { kind: MemoryKind::Device(_) | MemoryKind::Pinned, address, .. } =
-        entry.happening
+    let Happening::Free {
+        kind: MemoryKind::Device(_) | MemoryKind::Pinned | MemoryKind::Mapped { .. },
+        address,
+        ..
+    } = entry.happening
     else {
         return;
     };
@@ -67,18 +70,22 @@ fn report(
     findings: &mut Findings,
 ) {
     let stream = touch.task.epoch.stream;
+    // A free keeps the memory for such tasks; after an unmap a device faults.
+    let is_unmap = matches!(block.kind, MemoryKind::Mapped { .. });
+    let (verb, done, before) = match is_unmap {
+        true => ("unmaps", "unmapped", "unmapped"),
+        false => ("frees", "given back", "freed"),
+    };
     let freed = Place::of_call(
         entry,
-        format!("thread {}: {} frees {}", entry.thread, entry.site.entry, block.describe()),
+        format!("thread {}: {} {verb} {}", entry.thread, entry.site.entry, block.describe()),
     );
     findings.add(
         "",
         Finding {
             rule: if of_pools { POOL_RULE.id } else { RULE.id },
-            severity: if of_pools { Severity::Error } else { Severity::Note },
-            title: format!(
-                "memory is given back while a task of stream {stream} may still touch it"
-            ),
+            severity: if of_pools || is_unmap { Severity::Error } else { Severity::Note },
+            title: format!("memory is {done} while a task of stream {stream} may still touch it"),
             clauses: if of_pools { &["GE-REG-6", "ACL-REG-7"] } else { &[] },
             places: vec![place_of(touch), freed],
             facts: vec![
@@ -89,7 +96,7 @@ fn report(
                 .into(),
             ],
             help: format!(
-                "call aclrtSynchronizeStream on stream {stream} before the memory is freed"
+                "call aclrtSynchronizeStream on stream {stream} before the memory is {before}"
             ),
             count: 1,
             time_ns: entry.time_ns,

@@ -77,6 +77,7 @@ fn check(state: &State, moment: &Moment<'_>, findings: &mut Findings, tool: Tool
             MemoryKind::Device(_) => "device memory",
             MemoryKind::Pinned => "pinned host memory",
             MemoryKind::Registered => "registered host memory",
+            MemoryKind::Mapped { .. } => "mapped memory",
             MemoryKind::PoolBlock { .. } => "memory of a pool",
             MemoryKind::External { .. } => USERS_BLOCK,
             MemoryKind::PoolSegment { .. } => continue,

@@ -92,7 +92,7 @@ fn freed(state: &State, thread: u64, start: usize, end: usize) -> Option<Rc<Reti
 
 fn is_of_program(block: &Block) -> bool {
     match block.kind {
-        MemoryKind::Device(_) | MemoryKind::Pinned => true,
+        MemoryKind::Device(_) | MemoryKind::Pinned | MemoryKind::Mapped { .. } => true,
         MemoryKind::PoolBlock { .. } => block.purpose == Purpose::User,
         _ => false,
     }

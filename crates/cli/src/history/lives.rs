@@ -137,7 +137,10 @@ impl Lives {
                 if class == Class::Outer {
                     self.end_inside(block, entry.time_ns);
                 }
-                if matches!(kind, MemoryKind::Device(_) | MemoryKind::Pinned) {
+                if matches!(
+                    kind,
+                    MemoryKind::Device(_) | MemoryKind::Pinned | MemoryKind::Mapped { .. }
+                ) {
                     self.waiting.insert(*address, block);
                 }
                 let stream = stream.or(self.blocks[block].stream);

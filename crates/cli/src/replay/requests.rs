@@ -95,6 +95,7 @@ fn kind_name(kind: MemoryKind) -> Option<&'static str> {
     Some(match kind {
         MemoryKind::Device(_) => "of devices (`device`)",
         MemoryKind::Pinned => "of pinned host memory, which no pool of a device gives",
+        MemoryKind::Mapped { .. } => "pieces of virtual memory, which no pool gives",
         MemoryKind::Registered => "of registered host memory, which no pool of a device gives",
         MemoryKind::PoolBlock { .. } => "of Cairn's pools (`pool`)",
         MemoryKind::External { .. } => "of the program's allocators (`allocator`)",

@@ -66,6 +66,7 @@ pub fn kind_name(kind: MemoryKind) -> &'static str {
         MemoryKind::Registered => "registered host",
         MemoryKind::PoolSegment { .. } => "pool segment",
         MemoryKind::PoolBlock { .. } => "pool block",
+        MemoryKind::Mapped { .. } => "mapped",
         MemoryKind::External { .. } => "user allocator",
     }
 }

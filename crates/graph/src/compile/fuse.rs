@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 
 /// How many elements a piece has.
 const PIECE: usize = 2048;
@@ -290,18 +291,19 @@ impl FusedPlan {
         uses: &[&[Cell<u8>]],
         scratch: &[Cell<u8>],
         parallel: &dyn Parallel,
+        overflowed: Option<&AtomicBool>,
     ) -> Outcome {
         let uses: SmallVec<[Shared<'_>; 8]> = uses.iter().map(|one| Shared::new(one)).collect();
         let scratch = Shared::new(scratch);
         let piece = PIECE.min(self.count);
         let workers = self.workers.min(parallel.width());
         if workers == 1 {
-            return self.run_worker(&uses, scratch, 0, 0..self.count);
+            return self.run_worker(&uses, scratch, (0, 0..self.count), overflowed);
         }
         let failed: OnceLock<Fault> = OnceLock::new();
         parallel.run(workers, &|worker| {
             let range = share(self.count, piece, workers, worker);
-            if let Err(fault) = self.run_worker(&uses, scratch, worker, range) {
+            if let Err(fault) = self.run_worker(&uses, scratch, (worker, range), overflowed) {
                 let _ = failed.set(fault);
             }
         });
@@ -313,8 +315,8 @@ impl FusedPlan {
         &self,
         uses: &[Shared<'_>],
         scratch: Shared<'_>,
-        worker: usize,
-        range: std::ops::Range<usize>,
+        (worker, range): (usize, std::ops::Range<usize>),
+        overflowed: Option<&AtomicBool>,
     ) -> Outcome {
         let piece = PIECE.min(self.count);
         let mut cells: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
@@ -339,14 +341,15 @@ impl FusedPlan {
                 } else {
                     part.rest.as_ref().unwrap_or(&part.whole)
                 };
-                plan.run(&Memory {
+                let memory = Memory {
                     uses: &cells,
                     workspace: &[],
                     parallel: &SingleThread,
                     groups: &[],
                     sized: &|_, _| {},
                     epilogue: None,
-                })?;
+                };
+                plan.run_in_mode(&memory, overflowed)?;
             }
             start += length;
         }

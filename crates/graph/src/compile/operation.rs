@@ -2,11 +2,12 @@
 
 use crate::ir::{Attr, Desc, Node};
 use bytes::Bytes;
-use cairn_ops::{Arg, Error, Fault, Group, Memory, NodeArgs, Plan, Tensor, nodes};
+use cairn_ops::{Arg, Error, Fault, Group, LIST_LENGTHS, Memory, NodeArgs, Plan, Tensor, nodes};
 use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
 
 /// An operator with the attributes of one node.
 pub struct Operation {
@@ -33,9 +34,13 @@ impl Operation {
     /// The operator of a node; `None` if the table has none of that name.
     pub fn of(node: &Node) -> Option<Operation> {
         let row = *nodes().get(node.kind.as_str())?;
-        let attrs = (node.attrs.iter())
+        let mut attrs: Vec<(String, Arg)> = (node.attrs.iter())
             .filter_map(|(name, value)| Some((name.clone(), Attr::argument(value)?)))
             .collect();
+        let names = node.input_descs.iter().map(|desc| desc.name.as_str());
+        if let Some(lengths) = row.list_lengths(names).filter(|_| !node.input_descs.is_empty()) {
+            attrs.push((LIST_LENGTHS.into(), lengths));
+        }
         Some(Operation { name: node.name.clone(), row, attrs })
     }
 
@@ -163,7 +168,7 @@ impl Operation {
         let mut workspace = Buffer::new(plan.workspace);
         {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            run_plan(&plan, &cells, workspace.cells(), &[], &SingleThread)
+            run_plan(&plan, &cells, workspace.cells(), &[], &SingleThread, None)
                 .map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Option<Bytes>> = vec![None; outputs.len()];
@@ -189,10 +194,12 @@ pub fn run_plan(
     workspace: &[Cell<u8>],
     groups: &[&dyn Group],
     parallel: &dyn Parallel,
+    overflowed: Option<&AtomicBool>,
 ) -> Result<(), Fault> {
     let decides_sizes = Cell::new(false);
     let sized = |_: (usize, usize), _: &[usize]| decides_sizes.set(true);
-    plan.run(&Memory { uses, workspace, parallel, groups, sized: &sized, epilogue: None })?;
+    let memory = Memory { uses, workspace, parallel, groups, sized: &sized, epilogue: None };
+    plan.run_in_mode(&memory, overflowed)?;
     match decides_sizes.get() {
         true => Err(Fault(
             "internal error (please report): its sizes depend on values, and its row is not marked sized_by_values".into(),

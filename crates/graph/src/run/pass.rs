@@ -12,7 +12,6 @@ use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Location, Span, Spans, Task};
-use cairn_runtime::worker::Scheduler;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -305,8 +304,8 @@ impl LoadedPass {
         }
         let scheduler = task_memory.scheduler();
         match self.pass.steps() {
-            [_] => self.run_steps(&cells, groups, scheduler),
-            _ => scheduler.sharing(|| self.run_steps(&cells, groups, scheduler)),
+            [_] => self.run_steps(&cells, groups, task_memory),
+            _ => scheduler.sharing(|| self.run_steps(&cells, groups, task_memory)),
         }
     }
 
@@ -315,9 +314,10 @@ impl LoadedPass {
         &self,
         cells: &Cells<'_>,
         groups: &[&dyn Group],
-        scheduler: &Scheduler,
+        task_memory: &TaskMemory<'_>,
     ) -> Result<()> {
-        let parallel = Workers(scheduler);
+        let parallel = Workers(task_memory.scheduler());
+        let overflowed = task_memory.overflowed();
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
         let steps = self.pass.steps();
         let mut next = 0;
@@ -332,8 +332,10 @@ impl LoadedPass {
                 places.into_iter().flatten().map(|place| groups[*place]).collect();
             next += 1;
             let result = match &step.action {
-                Action::One(plan) => run_plan(plan, &uses, workspace, &step_groups, &parallel),
-                Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
+                Action::One(plan) => {
+                    run_plan(plan, &uses, workspace, &step_groups, &parallel, overflowed)
+                }
+                Action::Fused(fused) => fused.run(&uses, workspace, &parallel, overflowed),
                 Action::Jump(jump, dtype) => {
                     let selector = uses.first().copied().unwrap_or_default();
                     if let Some(label) = jump.label(selector, *dtype) {

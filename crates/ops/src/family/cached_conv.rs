@@ -3,12 +3,10 @@
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::family::inputs::UnaliasedInput;
-
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::ArgSource::{A, Attr, O};
-
-use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::causal_cache::{CachedConvolution, CachedSequence, convolve};
 use cairn_tensor::kernels::copy::copy;
@@ -39,6 +37,8 @@ const MODE: usize = 18;
 const OUT: usize = 19;
 /// By name: what the cache is after all steps, in place of the one that is written.
 const CACHE_OUT: usize = 20;
+/// By name: whether steps that are left out stay in `y` as they are.
+const KEEPS: usize = 21;
 
 /// Numbers of each sequence, if they are there.
 #[derive(Clone, Copy)]
@@ -385,18 +385,28 @@ fn fused(call: &mut Call<'_>) -> Result<Plan> {
     if before.is_none() {
         call.touch_by_index(&cache);
     }
-    if table.is_some() {
+    let keeps = call.flag_or(KEEPS, false)?;
+    if table.is_some() && !keeps {
         call.touch_by_index(&out);
     }
     call.plan(move |memory| {
         let located = directory.locate(memory);
         located.check()?;
         let target = memory.out(&out);
+        if let Some(before) = &before {
+            before.prepare(memory);
+        }
+        if let Some(read) = &x {
+            read.prepare(memory);
+            if keeps {
+                copy(memory.parallel, target, read.prepared(memory));
+            }
+        }
         if let Some(before) = before {
-            copy(memory.parallel, memory.out(&cache), before.view(memory));
+            copy(memory.parallel, memory.out(&cache), before.prepared(memory));
         }
         let tensors = CachedConvolution {
-            x: x.map_or(target.view(), |read| read.view(memory)),
+            x: x.map_or(target.view(), |read| read.prepared(memory)),
             weights: weights.view(memory),
             cache: memory.out(&cache),
             out: target,
@@ -420,47 +430,49 @@ fn outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(CACHE)?.packed(), call.layout(X)?.packed()])
 }
 
+/// The inputs of the operators by IR name.
+const INPUTS: &[&str] = &[
+    "x",
+    "weight",
+    "conv_states",
+    "query_start_loc?",
+    "cache_indices?",
+    "initial_state_mode?",
+    "bias?",
+    "num_accepted_tokens?",
+    "num_computed_tokens?",
+    "block_idx_first_scheduled_token?",
+    "block_idx_last_scheduled_token?",
+    "initial_state_idx?",
+];
+
+/// Where they find their arguments.
+#[rustfmt::skip]
+const fn sources(keeps: bool) -> [ArgSource; 22] { [
+    A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), A(8), A(9), A(10), A(11),
+    Attr("activation_mode", AttrDefault::Int(0)), Attr("pad_slot_id", AttrDefault::Int(-1)),
+    Attr("run_mode", AttrDefault::Int(0)), Attr("max_query_len", AttrDefault::Int(-1)),
+    Attr("residual_connection", AttrDefault::Int(1)), Attr("block_size", AttrDefault::Int(128)),
+    Attr("conv_mode", AttrDefault::Int(0)), O(1), O(0), B(keeps),
+] }
+
 /// The operators of this family by IR name.
-pub const NODES: &[Node] = &[node(
-    "FusedCausalConv1d",
-    &[
-        "x",
-        "weight",
-        "conv_states",
-        "query_start_loc?",
-        "cache_indices?",
-        "initial_state_mode?",
-        "bias?",
-        "num_accepted_tokens?",
-        "num_computed_tokens?",
-        "block_idx_first_scheduled_token?",
-        "block_idx_last_scheduled_token?",
-        "initial_state_idx?",
-    ],
-    &["conv_states", "y"],
-    Infer::By(outputs),
-    fused,
-    &[
-        A(0),
-        A(1),
-        A(2),
-        A(3),
-        A(4),
-        A(5),
-        A(6),
-        A(7),
-        A(8),
-        A(9),
-        A(10),
-        A(11),
-        Attr("activation_mode", AttrDefault::Int(0)),
-        Attr("pad_slot_id", AttrDefault::Int(-1)),
-        Attr("run_mode", AttrDefault::Int(0)),
-        Attr("max_query_len", AttrDefault::Int(-1)),
-        Attr("residual_connection", AttrDefault::Int(1)),
-        Attr("block_size", AttrDefault::Int(128)),
-        Attr("conv_mode", AttrDefault::Int(0)),
-        O(1),
-        O(0),
-    ],
-)];
+pub const NODES: &[Node] = &[
+    node(
+        "FusedCausalConv1d",
+        INPUTS,
+        &["conv_states", "y"],
+        Infer::By(outputs),
+        fused,
+        &const { sources(false) },
+    ),
+    node(
+        "InplaceFusedCausalConv1d",
+        INPUTS,
+        &["conv_states", "x"],
+        Infer::By(outputs),
+        fused,
+        &const { sources(true) },
+    )
+    .writes(&[(0, 2), (1, 0)]),
+];

@@ -73,6 +73,7 @@ mod recurrent;
 mod reduction;
 mod reduction_complex;
 pub mod reduction_plan;
+mod refused;
 mod repeating;
 mod resampling;
 pub mod reshaped;
@@ -166,6 +167,8 @@ pub const ROWS: &[&[Row]] = &[
     moe::ROWS[5],
     moe::ROWS[6],
     moe::ROWS[7],
+    moe::ROWS[8],
+    moe::ROWS[9],
     cached_conv::ROWS,
     delta_rule::ROWS,
     nsa_compress::ROWS,
@@ -193,6 +196,7 @@ pub const ROWS: &[&[Row]] = &[
     norm_adaptive::ROWS,
     norm_sum::ROWS,
     reduction::ROWS,
+    refused::ROWS,
     scan::ROWS,
     slicing::ROWS,
     softmax::ROWS,
@@ -262,6 +266,8 @@ pub const NODES: &[&[Node]] = &[
     moe::NODES[2],
     moe::NODES[3],
     moe::NODES[4],
+    moe::NODES[5],
+    moe::NODES[6],
     cached_conv::NODES,
     delta_rule::NODES,
     padding::NODES,
@@ -274,6 +280,7 @@ pub const NODES: &[&[Node]] = &[
     scattering::NODES,
     prelu::NODES,
     select::NODES,
+    selected_attention::NODES,
     shaping::NODES,
     sorting::NODES,
     spectrum::NODES,

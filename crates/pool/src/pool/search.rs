@@ -52,7 +52,8 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         bytes: u64,
         align: u64,
     ) -> Result<Grant, Option<String>> {
-        match self.search(root, lane, bytes, align) {
+        let found = self.search(root, lane, bytes, align);
+        match found.or_else(|| self.stitch_if_it_pays(root, lane, bytes, align)) {
             Some(grant) => Ok(grant),
             None => self.grow(root, lane, bytes, align),
         }
@@ -70,8 +71,13 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
     ) -> Outcome {
         let (free, clock) = self.unfinished_of_all(root);
         let found = match refused {
-            Some(reason) => self.search(root, lane, bytes, align).ok_or(Some(reason)),
-            None => self.search_or_grow(root, lane, bytes, align),
+            Some(reason) => {
+                let found = self.search(root, lane, bytes, align);
+                found.or_else(|| self.stitch(root, lane, bytes, align)).ok_or(Some(reason))
+            }
+            None => self
+                .search_or_grow(root, lane, bytes, align)
+                .or_else(|refused| self.stitch(root, lane, bytes, align).ok_or(refused)),
         };
         match found {
             Ok(grant) => grant.into(),
@@ -94,6 +100,8 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             Box::new(Lane::new(stream))
         });
         if is_new {
+            let page = self.large_page();
+            lane.lock().set_page(page);
             root.lanes += 1;
             self.stream_end.fetch_max(stream as usize + 1, Ordering::AcqRel);
             if root.lanes > 1 {
@@ -274,6 +282,9 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             tail_start.checked_next_multiple_of(align).and_then(|start| start.checked_add(need));
         let extends_tail = tail_start < root.end && self.source.is_contiguous();
         let missing = block_end.filter(|_| extends_tail).and_then(|end| end.checked_sub(root.end));
+        // A block that saves no page by its tail is better off in whole pages.
+        let page = self.large_page().unwrap_or(GRANULE);
+        let missing = missing.filter(|more| more.div_ceil(page) < need.div_ceil(page));
         let full = need.saturating_add(align.saturating_sub(GRANULE));
         let mut refused = None;
         for more in missing.into_iter().filter(|&more| more > 0).chain([full]) {
@@ -287,7 +298,9 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
                     root.peak_reserved = root.peak_reserved.max(root.reserved);
                     let extends_lane = lane_tail > 0 && range.start == root.end && more < full;
                     root.end = range.end;
+                    let page = self.large_page();
                     let mut state = lane.lock();
+                    state.set_page(page);
                     let may_use_lane = self.may_use_lane(lane, &mut state);
                     let (offset_table, total) = (&self.offset_table, &self.total);
                     let granted =

@@ -48,6 +48,7 @@ fn some_kind() -> impl Strategy<Value = MemoryKind> {
         Just(MemoryKind::Registered),
         (number(), number()).prop_map(|(device, pool)| MemoryKind::PoolSegment { device, pool }),
         (number(), number()).prop_map(|(device, pool)| MemoryKind::PoolBlock { device, pool }),
+        number().prop_map(|device| MemoryKind::Mapped { device }),
         (number(), any::<usize>(), any::<usize>())
             .prop_map(|(device, object, block)| MemoryKind::External { device, object, block }),
     ]

@@ -1,8 +1,9 @@
 //! The check of addresses that tasks touch, and copies and fills.
 
 use super::Memory;
-use super::locate::{AddressInfo, describe};
+use super::locate::{AddressBlock, AddressInfo, BlockKind, describe};
 use super::raw::{self, Bytes, Use};
+use super::vmm::Place;
 use crate::error::{Error, Result};
 use crate::sync::atomic::Ordering;
 use crate::task::{Body, Location, Span, Task};
@@ -33,6 +34,12 @@ impl Memory {
         })
     }
 
+    /// True if `aclrtMemSetAccess` gave a device access to mapped memory of another.
+    fn is_mapped_for(&self, device: u32, address: usize, block: Option<&AddressBlock>) -> bool {
+        block.is_some_and(|block| block.kind == BlockKind::Mapped)
+            && self.vmm.access(address, Place::Device(device)) == Some(true)
+    }
+
     /// Checks that a task may touch a range; the error names task, argument, address and what is
     /// there.
     pub fn check<'a>(
@@ -47,9 +54,9 @@ impl Memory {
         }
         let info = self.enclosing(span.address);
         let no_access = match (&info, span.location) {
-            (AddressInfo::Device(id, _), Location::Device(device)) => {
-                self.no_peer_access(device, *id)
-            }
+            (AddressInfo::Device(id, block), Location::Device(device)) => self
+                .no_peer_access(device, *id)
+                .filter(|_| !self.is_mapped_for(device, span.address, block.as_ref())),
             _ => None,
         };
         let refusal = match (&info, span.location) {
@@ -78,6 +85,9 @@ impl Memory {
             (AddressInfo::Device(_, None) | AddressInfo::Pinned(None), _) => {
                 "no allocation is there".into()
             }
+            (AddressInfo::Unmapped, _) => {
+                "nothing is mapped there, or no device has access to it".into()
+            }
             (
                 AddressInfo::Device(_, Some(block))
                 | AddressInfo::Pinned(Some(block))
@@ -104,6 +114,9 @@ impl Memory {
 
     /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.
     pub fn perform(&self, task: &Task) -> Result<()> {
+        let mut spans = task.reads.iter().chain(&task.writes);
+        let _copy =
+            spans.any(|span| self.vmm.contains(span.address)).then(|| self.vmm.begin_copy());
         for span in &task.reads {
             self.check(task.name, || "source", span, Use::Read)?;
         }
@@ -114,6 +127,10 @@ impl Memory {
             && let (AddressInfo::Device(a, _), AddressInfo::Device(b, _)) =
                 (self.enclosing(from.address), self.enclosing(to.address))
             && let Some(reason) = self.no_peer_access(a, b)
+            && ![(a, to), (b, from)].iter().any(|(device, span)| {
+                self.vmm.contains(span.address)
+                    && self.vmm.access(span.address, Place::Device(*device)) == Some(true)
+            })
         {
             return Err(Error::refused(format!("{}: {reason}", task.name)));
         }

@@ -19,6 +19,11 @@ use crate::sync::Arc;
 use cairn_pool::granule_table::GranuleTable;
 use std::ops::Range;
 
+mod physical;
+mod stitched;
+
+pub use stitched::page;
+
 /// The most freed blocks in a quarantine.
 const MAX_WAITING: usize = 1 << 16;
 /// Free bytes that may stay resident before they go back to the operating system.
@@ -76,9 +81,16 @@ struct Inner {
     peak: u64,
     /// Bytes freed since holes were last given back to the operating system.
     dirty: u64,
+    /// Bytes of physical memory that its owners freed and that queued tasks may still touch.
+    unmapping: u64,
 }
 
 impl Inner {
+    /// Bytes that were freed and are not free yet.
+    fn waiting(&self) -> u64 {
+        self.quarantine.bytes() + self.unmapping
+    }
+
     fn take(&mut self, bytes: u64, align: u64) -> Option<Grant> {
         let grant = self.tlsf.alloc(bytes, align)?;
         self.index.set(grant.offset, u64::from(grant.id) + 1);
@@ -225,6 +237,11 @@ impl Arena {
         Extent::new(&self.source, address, bytes)
     }
 
+    /// Where addresses begin and which bytes are behind them.
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// The figures now.
     pub fn usage(&self) -> Usage {
         let inner = self.inner.lock();
@@ -233,7 +250,7 @@ impl Arena {
         Usage {
             live: inner.live,
             pooled: inner.pooled,
-            waiting: inner.quarantine.bytes(),
+            waiting: inner.waiting(),
             peak: inner.peak,
             largest_hole: free.min(inner.tlsf.largest_hole().max(growth)),
         }
@@ -242,7 +259,7 @@ impl Arena {
     /// Live and quarantined bytes.
     pub fn live_and_quarantined(&self) -> (u64, u64) {
         let inner = self.inner.lock();
-        (inner.live, inner.quarantine.bytes())
+        (inner.live, inner.waiting())
     }
 
     /// Bytes an allocation may still get, quarantined ones counted as free.
@@ -267,7 +284,9 @@ impl Arena {
         if respect_limit && full {
             return Attempt::QuarantineFull;
         }
-        if need > self.capacity - inner.live - inner.quarantine.bytes() || !self.budget.take(need) {
+        if need > (self.capacity - inner.live).saturating_sub(inner.waiting())
+            || !self.budget.take(need)
+        {
             return Attempt::Waiting;
         }
         let attempt = self.take(&mut inner, request, need);
@@ -328,7 +347,7 @@ impl Arena {
         if bytes > self.capacity - inner.live || bytes > self.budget.available() {
             return Err(Attempt::Exhausted);
         }
-        let free = self.capacity - inner.live - inner.quarantine.bytes();
+        let free = (self.capacity - inner.live).saturating_sub(inner.waiting());
         if bytes > free || !self.budget.take(bytes) {
             return Err(Attempt::Waiting);
         }
@@ -578,7 +597,7 @@ impl Arena {
     #[inline]
     fn emit_usage(&self, inner: &Inner) {
         let MemoryKind::Device(device) = self.kind else { return };
-        let (used, waiting) = (inner.live, inner.quarantine.bytes());
+        let (used, waiting) = (inner.live, inner.waiting());
         let event = || Event::Usage { device, used, quarantined: waiting, capacity: self.capacity };
         self.spine.emit(Kind::Usage, event);
     }

@@ -78,7 +78,7 @@ impl Memory {
         ArenaMaker { memory: self, kind }
     }
 
-    fn stack(&self, kind: MemoryKind) -> &Stack {
+    pub(super) fn stack(&self, kind: MemoryKind) -> &Stack {
         match kind {
             MemoryKind::Device(device) => self.layers.device(device),
             _ => self.layers.pinned(),
@@ -109,6 +109,7 @@ impl Memory {
 
     /// Frees memory of a device that begins at `address`.
     pub fn free(&self, address: usize) -> Result<()> {
+        self.close_keys_of(address);
         for arena in &self.devices {
             if let Some(offset) = arena.offset(address) {
                 return self.free_offset(arena, offset);

@@ -11,7 +11,7 @@
 //! Each process writes its claim into its live page (`live.rs`); nobody waits for anybody. Of two processes that claim
 //! the last bytes at the same moment at most one gets them, and maybe none: never both.
 
-use super::source::{SharedLimit, machine_limit};
+use super::system_limits::{SharedLimit, machine_limit};
 use crate::live::{LivePage, claims_of_others};
 use crate::lock::{Mutex, Rank};
 use crate::sync::Arc;

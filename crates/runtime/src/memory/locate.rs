@@ -1,6 +1,7 @@
 //! What an address belongs to.
 
 use super::Memory;
+use super::vmm::Place;
 use crate::error::Error;
 
 /// What an address belongs to.
@@ -12,6 +13,8 @@ pub enum AddressInfo {
     Pinned(Option<AddressBlock>),
     /// Host memory that the user registered.
     Registered(AddressBlock),
+    /// An address for virtual memory where nothing is mapped.
+    Unmapped,
     /// Anything else: pageable memory, or nothing at all.
     Foreign,
 }
@@ -46,6 +49,8 @@ pub enum BlockKind {
         /// The pool's number.
         pool: u32,
     },
+    /// A piece that `aclrtMapMem` mapped, or neighbouring ones.
+    Mapped,
     /// A block of a user allocator.
     External {
         /// The user's object.
@@ -67,6 +72,13 @@ impl Memory {
         }
         if let Some(offset) = self.host.offset(address) {
             return AddressInfo::Pinned(self.host.find(offset));
+        }
+        if self.vmm.contains(address) {
+            return match self.vmm.run(address) {
+                Some((Place::Device(device), block)) => AddressInfo::Device(device, Some(block)),
+                Some((Place::Host, block)) => AddressInfo::Pinned(Some(block)),
+                None => AddressInfo::Unmapped,
+            };
         }
         match self.registered.find(address) {
             Some((start, bytes)) => {
@@ -96,6 +108,9 @@ impl Memory {
             let (start, bytes) = (outstanding_block.address, outstanding_block.bytes as u64);
             return AddressInfo::Device(device, Some(AddressBlock { start, bytes, kind, ..block }));
         }
+        if block.kind == BlockKind::Mapped {
+            return AddressInfo::Device(device, self.vmm.block(address).or(Some(block)));
+        }
         let arena = &self.devices[device as usize];
         AddressInfo::Device(device, arena.pool_block(address, &block).or(Some(block)))
     }
@@ -109,6 +124,7 @@ pub fn describe(address: usize, info: &AddressInfo) -> String {
         let offset = format!("(offset {}{state})", address.saturating_sub(start));
         match block.kind {
             BlockKind::Allocation => format!("the allocation {start:#x} of {bytes} bytes {offset}"),
+            BlockKind::Mapped => format!("the mapped memory {start:#x} of {bytes} bytes {offset}"),
             BlockKind::Segment { pool } => format!("free memory of pool {pool}"),
             BlockKind::Pool { pool } => {
                 format!("the block {start:#x} of {bytes} bytes {offset} of pool {pool}")
@@ -130,6 +146,7 @@ pub fn describe(address: usize, info: &AddressInfo) -> String {
         AddressInfo::Registered(block) => {
             format!("the registered host range {:#x} of {} bytes", block.start, block.bytes)
         }
+        AddressInfo::Unmapped => "an address for virtual memory where nothing is mapped".into(),
         AddressInfo::Foreign => "host memory that ACL does not know".into(),
     }
 }

@@ -12,11 +12,15 @@ pub mod callback_lock;
 pub mod claims;
 pub mod external;
 pub mod funnel;
+mod ipc_memory;
 pub mod layer;
 mod locate;
 pub mod mapped_file;
+mod moved_pages;
+mod moves;
 pub mod outstanding;
 mod persist;
+mod physical_maker;
 pub mod pool;
 mod pool_blocks;
 mod pool_handles;
@@ -30,10 +34,15 @@ pub mod ranges;
 pub mod raw;
 pub mod registered;
 pub mod registry;
+pub mod relocation;
 pub mod request;
 mod segments;
+mod shared_pages;
+pub mod sharing;
 mod shortage;
 pub mod source;
+pub mod system_limits;
+pub mod vmm;
 
 pub use arena_maker::ArenaMaker;
 pub use cairn_pool::tlsf;
@@ -52,10 +61,13 @@ use arena::{Arena, ArenaSpec, Usage};
 use budget::Budget;
 use claims::Claims;
 use funnel::LayeredAllocator;
+use ipc_memory::IpcMemory;
 use layer::{Layers, Statistics};
 use outstanding::Outstanding;
 use pools::Pools;
 use registered::RegisteredRanges;
+use sharing::Sharing;
+use vmm::VirtualMemory;
 
 /// How far the arenas of devices are shifted against each other, in whole huge pages.
 const DEVICE_SKEW: u64 = 10 << 20;
@@ -69,8 +81,13 @@ pub struct Memory {
     pools: Pools,
     layers: Layers,
     registered: RegisteredRanges,
+    vmm: VirtualMemory,
+    sharing: Sharing,
+    ipc: IpcMemory,
     outstanding: Arc<Outstanding>,
     peers: Vec<AtomicU32>,
+    /// Pools stitch.
+    stitches: bool,
     progress: Arc<Progress>,
     spine: Arc<Spine>,
 }
@@ -108,10 +125,19 @@ impl Memory {
         Ok(Memory {
             layers: Layers::new(&config.memory, devices.len(), config.layer.as_ref(), &spine),
             peers: (0..devices.len()).map(|_| AtomicU32::new(0)).collect(),
+            stitches: config.stitches,
             pools: Pools::new(devices.len()),
             devices,
             host: arena(MemoryKind::Pinned, config.budget, HOST_SKEW)?,
             registered: RegisteredRanges::new(spine.clone()),
+            vmm: VirtualMemory::new(
+                config.visible.len(),
+                is_protected,
+                progress.clone(),
+                spine.clone(),
+            ),
+            sharing: Sharing::default(),
+            ipc: IpcMemory::default(),
             outstanding: Arc::default(),
             progress,
             spine,
@@ -127,6 +153,11 @@ impl Memory {
         &self.registered
     }
 
+    /// What processes share.
+    pub fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
     /// The blocks of users' allocators that Cairn holds.
     pub fn outstanding(&self) -> &Arc<Outstanding> {
         &self.outstanding
@@ -139,6 +170,7 @@ impl Memory {
 
     /// Free and total bytes of a device, quarantined bytes counted as free.
     pub fn info(&self, device: u32) -> (u64, u64) {
+        self.vmm.release_unmapped();
         let arena = &self.devices[device as usize];
         (arena.free_bytes(), arena.capacity)
     }
@@ -175,8 +207,8 @@ impl Memory {
         self.layers.report()
     }
 
-    /// Ends every allocation of a device that is being closed.
-    pub fn clear(&self, device: u32) {
+    /// Ends every allocation of a device that is being closed. Handles of physical memory that end with it are the caller's to remove.
+    pub fn clear(&self, device: u32) -> Vec<usize> {
         let arena = &self.devices[device as usize];
         let blocks = arena.start_free_all();
         for block in &blocks {
@@ -190,14 +222,17 @@ impl Memory {
             log::error!("the reset of device {device}: {finding}");
         }
         self.end_pools(device);
-        let live = blocks.len() + arena.clear();
+        let handles = self.clear_physical(device);
+        let live = blocks.len() + arena.clear() + handles.len();
         if live > 0 {
             log::info!("device {device} was reset with {live} allocations, which end with it");
         }
+        handles
     }
 
     /// Releases all quarantined memory: nothing can be in flight any more.
     pub fn empty_quarantines(&self) {
+        self.vmm.release_unmapped();
         self.arenas().for_each(Arena::empty_quarantine);
     }
 }

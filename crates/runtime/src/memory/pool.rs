@@ -2,6 +2,7 @@
 
 use super::Memory;
 use super::arena::{Arena, Attempt};
+use super::moves::MoveTask;
 use super::pool_blocks::PoolBlocks;
 use super::raw::Extent;
 use super::request::Request;
@@ -11,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::task::{Body, Task};
 use cairn_pool::{BlockError, Figures, Outcome, Owner, Pool};
 use std::sync::OnceLock;
 
@@ -62,6 +64,14 @@ impl cairn_pool::Progress for Engine {
     }
 }
 
+/// Lets pages move to a new block in the order of its stream. Where that takes no tasks the block has new pages.
+#[cold]
+fn submit_move(task: Arc<MoveTask>, stream: &Arc<Stream>) {
+    if let Err(error) = stream.submit(Task::bare("stitch", Body::Work(task))) {
+        log::debug!("pages stay where they are: {}", error.text);
+    }
+}
+
 impl StreamPool {
     pub(super) fn new(
         memory: &Memory,
@@ -75,7 +85,8 @@ impl StreamPool {
             Engine { progress: memory.progress.clone(), follow_events: AtomicBool::new(true) };
         let blocks = arena.blocks().clone();
         let (stack, spine) = (memory.layers.segments().clone(), memory.spine.clone());
-        let segments = Segments::new(arena, device, number, max_bytes, stack, spine);
+        let stitches = memory.stitches;
+        let segments = Segments::new(arena, device, number, max_bytes, stitches, stack, spine);
         StreamPool {
             number,
             device,
@@ -203,10 +214,13 @@ impl StreamPool {
     }
 
     /// Tries to allocate once.
-    pub(super) fn attempt(&self, request: &Request<'_>, stream: &Stream) -> Attempt {
+    pub(super) fn attempt(&self, request: &Request<'_>, stream: &Arc<Stream>) -> Attempt {
         let Some(bytes) = request.padded_bytes() else { return Attempt::Exhausted };
         match self.pool.allocate(bytes, request.align, stream.index) {
             Outcome::Ready { offset, .. } => {
+                if let Some(task) = self.segments().moves().task(offset) {
+                    submit_move(task, stream);
+                }
                 let offset = offset + request.front;
                 self.blocks.hold(offset, request.bytes);
                 Attempt::Taken(self.arena().address(offset))

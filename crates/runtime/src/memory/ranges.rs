@@ -70,12 +70,19 @@ pub struct Ranges {
     height: usize,
     /// How often the table was changed; counted before the change can be seen.
     changes: AtomicU64,
+    /// Starts are multiples of two to this power.
+    granule_log2: u32,
 }
 
 impl Ranges {
     /// A table for offsets below `range_bytes`. Fails if the kernel refuses the address space.
     pub fn new(range_bytes: u64) -> io::Result<Self> {
-        let granules = range_bytes.div_ceil(GRANULE).max(1) as usize;
+        Self::with_granule(range_bytes, GRANULE)
+    }
+
+    /// The same for starts that are multiples of `granule`, a power of two.
+    pub fn with_granule(range_bytes: u64, granule: u64) -> io::Result<Self> {
+        let granules = range_bytes.div_ceil(granule).max(1) as usize;
         let (mut levels, mut height, mut words) = ([0; LEVELS], 0, 0);
         let mut below = granules;
         while height == 0 || below > 1 {
@@ -90,19 +97,29 @@ impl Ranges {
             levels,
             height,
             changes: AtomicU64::new(0),
+            granule_log2: granule.ilog2(),
         })
+    }
+
+    fn granule(&self) -> u64 {
+        1 << self.granule_log2
+    }
+
+    fn granule_of(&self, offset: u64) -> usize {
+        (offset >> self.granule_log2) as usize
     }
 
     /// Adds the allocation of `size` bytes at `offset`, live. Replaces one with the same start.
     ///
     /// # Panics
-    /// If `offset` lies outside of the range or is not a multiple of [`GRANULE`].
+    /// If `offset` lies outside of the range or is not a multiple of the granule.
     pub fn insert(&self, offset: u64, size: u64, tag: u32) {
         assert!(
-            offset.is_multiple_of(GRANULE),
-            "allocation at {offset:#x}: not a multiple of {GRANULE}"
+            offset.is_multiple_of(self.granule()),
+            "allocation at {offset:#x}: not a multiple of {}",
+            self.granule()
         );
-        let granule = (offset / GRANULE) as usize;
+        let granule = self.granule_of(offset);
         self.count_change();
         let (size_word, meta) = self.record(granule);
         let sequence = (meta.load(Relaxed) >> 34) + 1;
@@ -175,7 +192,7 @@ impl Ranges {
     /// Readers find the rest at every moment.
     ///
     /// # Panics
-    /// If `bytes` is not a multiple of [`GRANULE`].
+    /// If `bytes` is not a multiple of the granule.
     pub fn cut_front(&self, offset: u64, bytes: u64) -> bool {
         let Some(found) = self.at(offset) else { return false };
         self.insert(offset + bytes, found.size - bytes, found.tag);
@@ -217,7 +234,7 @@ impl Ranges {
 
     /// The allocation that contains `offset`: `start <= offset < start + size`.
     pub fn find(&self, offset: u64) -> Option<Allocation> {
-        let granule = (offset / GRANULE) as usize;
+        let granule = self.granule_of(offset);
         if granule >= self.records.len() / 2 {
             return None;
         }
@@ -309,7 +326,7 @@ impl Ranges {
             let after = meta.load(Acquire);
             if before == after {
                 return Some(Allocation {
-                    start: granule as u64 * GRANULE,
+                    start: (granule as u64) << self.granule_log2,
                     size,
                     state,
                     tag: before as u32,
@@ -321,8 +338,8 @@ impl Ranges {
 
     /// The granule of `offset` if an allocation starts there, for writers.
     fn start(&self, offset: u64) -> Option<usize> {
-        let granule = (offset / GRANULE) as usize;
-        let inside = offset.is_multiple_of(GRANULE) && granule < self.records.len() / 2;
+        let granule = self.granule_of(offset);
+        let inside = offset.is_multiple_of(self.granule()) && granule < self.records.len() / 2;
         (inside && self.word(0, granule >> 6).load(Relaxed) & 1 << (granule & 63) != 0)
             .then_some(granule)
     }

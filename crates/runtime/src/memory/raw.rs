@@ -8,6 +8,7 @@ use crate::task::Span;
 use crate::worker::Scheduler;
 use std::cell::Cell;
 use std::ffi::c_void;
+use std::sync::atomic::AtomicBool;
 
 /// A range that was checked for one task and may be touched until its end.
 pub struct Bytes {
@@ -47,6 +48,7 @@ pub struct TaskMemory<'a> {
     reads: &'a [Span],
     writes: &'a [Span],
     scheduler: &'a Scheduler,
+    overflowed: Option<&'a AtomicBool>,
 }
 
 impl<'a> TaskMemory<'a> {
@@ -57,8 +59,9 @@ impl<'a> TaskMemory<'a> {
         reads: &'a [Span],
         writes: &'a [Span],
         scheduler: &'a Scheduler,
+        overflowed: Option<&'a AtomicBool>,
     ) -> TaskMemory<'a> {
-        TaskMemory { reads, writes, scheduler }
+        TaskMemory { reads, writes, scheduler, overflowed }
     }
 
     /// The bytes of the range at an index of the task's reads.
@@ -107,6 +110,11 @@ impl<'a> TaskMemory<'a> {
     /// The threads it may spread over.
     pub fn scheduler(&self) -> &'a Scheduler {
         self.scheduler
+    }
+
+    /// In saturation mode, the flag that is set when a result was too large; `None` if infinities are results.
+    pub fn overflowed(&self) -> Option<&'a AtomicBool> {
+        self.overflowed
     }
 }
 

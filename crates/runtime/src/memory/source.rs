@@ -1,18 +1,24 @@
 //! Where bytes come from: one reserved address range, made usable from its start as it is needed.
 
+use crate::sync::Arc;
 use std::io;
-use std::path::Path;
+use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use super::moved_pages::MovedPages;
 use super::protected;
+use super::relocation::move_to_file;
+use super::shared_pages::SharedPages;
+use super::system_limits::{explain_error, limit, max_maps};
+use super::vmm::Store;
 use crate::record::event::MemoryKind;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
 };
-use rustix::process::{Resource, getrlimit};
+use rustix::process::Resource;
 
 /// Bytes become usable in multiples of this, the size of a huge page.
 pub const STEP: u64 = 2 << 20;
@@ -43,6 +49,10 @@ pub struct Source {
     file: Option<OwnedFd>,
     /// Where the bytes are, if the addresses are protected.
     bytes: Option<NonNull<u8>>,
+    /// What was moved into memory files, to be shared with other processes.
+    shared: SharedPages,
+    /// What was moved from elsewhere in the source.
+    moved: MovedPages,
 }
 
 /// What backs the addresses of a [`Source`].
@@ -64,6 +74,7 @@ impl Backing {
     pub fn of(kind: MemoryKind, is_protected: bool) -> Backing {
         match kind {
             MemoryKind::Device(_) if is_protected => Backing::Protected,
+            MemoryKind::Mapped { .. } => Backing::File,
             MemoryKind::Device(_)
             | MemoryKind::Pinned
             | MemoryKind::Registered
@@ -161,7 +172,9 @@ impl Source {
                 bytes = Some(elsewhere);
             }
         }
-        let source = Source { base, reserved: size, committed: AtomicU64::new(0), file, bytes };
+        let (committed, shared) = (AtomicU64::new(0), SharedPages::default());
+        let moved = MovedPages::new(max_maps());
+        let source = Source { base, reserved: size, committed, file, bytes, shared, moved };
         source.advise(0, size, Advice::LinuxDontFork)?;
         source.advise(0, size, Advice::LinuxDontDump)?;
         Ok(source)
@@ -225,9 +238,75 @@ impl Source {
         if start >= end {
             return Ok(());
         }
+        if self.moved.overlaps(&(start..end)) && self.renew(start..end).is_ok() {
+            return Ok(());
+        }
         // Pages of a file are freed only by removing them from the file.
         let advice = if self.file.is_some() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
-        self.advise(start, end - start, advice)
+        self.advise(start, end - start, advice)?;
+        for (start, bytes) in self.shared.unused(start..end) {
+            self.advise(start, bytes, Advice::LinuxRemove)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the pages at `old` to `new`, as far as the kernel can: where it cannot, the old ones are released, and those at the new place are
+    /// zero. The old addresses stay usable and read as zero. Ranges are of whole pages, and nobody uses either of them.
+    pub fn move_pages(&self, old: &Range<u64>, new: u64) {
+        let new_range = new..new + (old.end - old.start);
+        let is_private = self.file.is_none()
+            && !self.shared.overlaps(old)
+            && !self.shared.overlaps(&new_range)
+            && new_range.end <= self.committed();
+        for part in self.moved.parts(old) {
+            let (to, bytes) = (new + (part.start - old.start), part.end - part.start);
+            if is_private && self.moved.has_room() && self.remap(&part, to) {
+                self.moved.add(to..to + bytes);
+            } else if let Err(error) = self.release(part.start, bytes) {
+                log::warn!("{bytes} bytes of free memory stay resident: {error}");
+            }
+        }
+    }
+
+    /// Lets the kernel move pages; true if it did.
+    fn remap(&self, old: &Range<u64>, new: u64) -> bool {
+        let bytes = (old.end - old.start) as usize;
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        let (from, to) = (self.pointer(old.start), self.pointer(new));
+        // SAFETY: both ranges are private memory inside this source, in which nobody has anything; both stay mapped.
+        unsafe { libc::mremap(from, bytes, bytes, flags, to) != libc::MAP_FAILED }
+    }
+
+    /// Puts new pages, which read as zero, in the place of pages that were moved there: then the kernel can merge their maps.
+    fn renew(&self, range: Range<u64>) -> io::Result<()> {
+        if self.file.is_some() || range.end > self.committed() || self.shared.overlaps(&range) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let (access, bytes) = (ProtFlags::READ | ProtFlags::WRITE, range.end - range.start);
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the range is usable memory of this source, in which nobody has anything.
+        unsafe { mmap_anonymous(self.pointer(range.start), bytes as usize, access, flags)? };
+        self.moved.remove(&range);
+        self.advise(range.start, bytes, Advice::LinuxDontFork)?;
+        self.advise(range.start, bytes, Advice::LinuxDontDump)
+    }
+
+    /// Moves the whole pages of `range` into a memory file, as far as they are not in one, and says where they lie; one
+    /// more key counts on it. Whoever uses them goes on meanwhile.
+    pub fn share(&self, range: Range<u64>, store: &Arc<Store>) -> io::Result<Vec<(u64, u64)>> {
+        if range.end > self.committed() {
+            return Err(io::Error::other("no memory is there"));
+        }
+        self.shared.share(range, store, |offset, bytes, target| {
+            let address = self.pointer(offset) as usize;
+            // SAFETY: committed memory of this source, which never unmaps it; the file range is kept by `shared`.
+            unsafe { move_to_file(address, bytes as usize, target.file(), target.offset()) }
+        })
+    }
+
+    /// One key fewer counts on these pages being where they are.
+    pub fn unshare(&self, range: Range<u64>) {
+        self.shared.unshare(range);
     }
 
     fn advise(&self, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
@@ -261,152 +340,10 @@ impl Drop for Source {
     }
 }
 
-/// Explains "out of memory" of the kernel: whether the number of maps or the memory was the limit.
-fn explain_error(error: io::Error, what: &str, bytes: u64) -> io::Error {
-    if error.raw_os_error() != Some(libc::ENOMEM) {
-        return error;
-    }
-    let maps =
-        std::fs::read_to_string("/proc/self/maps").map_or(0, |text| text.lines().count() as u64);
-    let limit = read(Path::new("/proc/sys/vm/max_map_count"))
-        .and_then(|text| number(&text))
-        .unwrap_or(u64::MAX);
-    let reason = if maps.saturating_add(8) >= limit {
-        format!("the process has {maps} memory maps, and vm.max_map_count is {limit}")
-    } else {
-        format!(
-            "the kernel has no memory for it (overcommit or ulimit -d; {maps} of {limit} maps are in use)"
-        )
-    };
-    io::Error::new(io::ErrorKind::OutOfMemory, format!("{what}, {bytes} bytes: {reason}"))
-}
-
-/// When the kernel uses huge pages for anonymous memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HugePages {
-    /// Wherever it can.
-    Always,
-    /// Only where [`Source::advise_huge`] asked for them.
-    Madvise,
-    /// Nowhere.
-    Never,
-    /// The kernel does not say.
-    Unknown,
-}
-
-/// The machine's setting, read anew with each call.
-pub fn huge_page_mode() -> HugePages {
-    read(Path::new("/sys/kernel/mm/transparent_hugepage/enabled"))
-        .map_or(HugePages::Unknown, |text| parse_huge_pages(&text))
-}
-
-/// The word in brackets.
-fn parse_huge_pages(text: &str) -> HugePages {
-    match text.split(['[', ']']).nth(1) {
-        Some("always") => HugePages::Always,
-        Some("madvise") => HugePages::Madvise,
-        Some("never") => HugePages::Never,
-        _ => HugePages::Unknown,
-    }
-}
-
-/// Bytes that this process may use from now on: the least of what the machine has available,
-/// what each of its control groups (both versions, up to the root) has left, and `ulimit -v` and
-/// `-d`. As in the kernel's own estimate, file pages that a group has not used lately count as
-/// available. 1 GiB if the kernel says nothing. Reads some files: call it once.
-///
-/// Under `ulimit -v` a [`Source`] may have been granted less: the lesser of the two counts.
-pub fn machine_available() -> u64 {
-    machine_limit().bytes.min(process_limit())
-}
-
-/// What `ulimit -v` and `-d` leave to this process alone.
-pub fn process_limit() -> u64 {
-    limit(Resource::As).min(limit(Resource::Data))
-}
-
-/// The limit that this process meets first among those that it shares with other processes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedLimit {
-    /// The same for all processes under it: the folder of a control group, or `machine`.
-    pub name: String,
-    /// Bytes that are left under it.
-    pub bytes: u64,
-}
-
-/// The machine, or the control group with the least memory left, as [`machine_available`] sees it.
-pub fn machine_limit() -> SharedLimit {
-    tightest(&read)
-}
-
-fn limit(resource: Resource) -> u64 {
-    getrlimit(resource).current.unwrap_or(u64::MAX)
-}
-
-/// The name of the limit that is the machine itself.
-const MACHINE: &str = "machine";
-
-type Read<'a> = &'a dyn Fn(&Path) -> Option<String>;
-
-fn read(path: &Path) -> Option<String> {
-    std::fs::read_to_string(path).ok()
-}
-
-/// The limit with the least left, of the machine and its control groups; `read` reads files.
-fn tightest(read: Read) -> SharedLimit {
-    let machine = read(Path::new("/proc/meminfo"))
-        .and_then(|text| Some(field(&text, "MemAvailable:")? << 10));
-    let machine = machine.map(|bytes| SharedLimit { name: MACHINE.into(), bytes });
-    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let groups = groups.lines().filter_map(|line| group_left(read, line));
-    let limits = machine.into_iter().chain(groups);
-    let none = SharedLimit { name: MACHINE.into(), bytes: GIB };
-    limits.min_by_key(|limit| limit.bytes).unwrap_or(none)
-}
-
-/// The group with the least left among that of one line of `/proc/self/cgroup` and those above it.
-fn group_left(read: Read, line: &str) -> Option<SharedLimit> {
-    let mut parts = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
-    let (root, limit, usage, cached) = match controllers {
-        "" => ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
-        list if list.split(',').any(|c| c == "memory") => (
-            "/sys/fs/cgroup/memory",
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-            "total_inactive_file",
-        ),
-        _ => return None,
-    };
-    let left = |group: &Path| {
-        let limit = number(&read(&group.join(limit))?)?;
-        let used = number(&read(&group.join(usage))?)?;
-        let cached =
-            read(&group.join("memory.stat")).and_then(|text| field(&text, cached)).unwrap_or(0);
-        let bytes = limit.saturating_sub(used.saturating_sub(cached));
-        Some(SharedLimit { name: group.to_string_lossy().into_owned(), bytes })
-    };
-    let own_group = Path::new(root).join(path);
-    let groups = own_group.ancestors().take_while(|group| group.starts_with(root));
-    groups.filter_map(left).min_by_key(|limit| limit.bytes)
-}
-
-/// A file that is one number; `max`, which means no limit, is none.
-fn number(text: &str) -> Option<u64> {
-    text.trim().parse().ok()
-}
-
-/// The number after `key` in lines of "key number [unit]".
-fn field(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let mut words = line.split_ascii_whitespace();
-        (words.next()? == key).then(|| words.next()?.parse().ok())?
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::system_limits::{HugePages, huge_page_mode, machine_available};
     use std::process::Command;
 
     const MIB: u64 = 1 << 20;
@@ -509,72 +446,5 @@ mod tests {
         let _rest = Source::reserve(256 * MIB, Backing::Anonymous).unwrap();
         let error = Source::reserve(u64::MAX, Backing::Anonymous);
         assert!(error.is_ok_and(|source| source.reserved() < 4 * GIB));
-    }
-
-    #[test]
-    fn out_of_memory_names_the_limit() {
-        let error =
-            explain_error(io::Error::from_raw_os_error(libc::ENOMEM), "making memory usable", 42);
-        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
-        assert!(
-            error
-                .to_string()
-                .starts_with("making memory usable, 42 bytes: the kernel has no memory"),
-            "{error}"
-        );
-        assert_eq!(
-            explain_error(io::Error::from_raw_os_error(libc::EINVAL), "x", 1).raw_os_error(),
-            Some(libc::EINVAL)
-        );
-    }
-
-    #[test]
-    fn settings_are_parsed() {
-        assert_eq!(parse_huge_pages("[always] madvise never\n"), HugePages::Always);
-        assert_eq!(parse_huge_pages("always [madvise] never\n"), HugePages::Madvise);
-        assert_eq!(parse_huge_pages("always madvise [never]\n"), HugePages::Never);
-        assert_eq!(parse_huge_pages(""), HugePages::Unknown);
-        assert_eq!((number("max\n"), number("12\n")), (None, Some(12)));
-        assert_eq!(field("MemTotal: 9 kB\nMemAvailable:   5 kB\n", "MemAvailable:"), Some(5));
-        assert_eq!(field("inactive_file_x 9\nx", "inactive_file"), None);
-    }
-
-    fn available_with(files: &[(&str, &str)]) -> u64 {
-        tightest_with(files).bytes
-    }
-
-    fn tightest_with(files: &[(&str, &str)]) -> SharedLimit {
-        tightest(&|path: &Path| {
-            files.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| text.to_string())
-        })
-    }
-
-    #[test]
-    fn the_tightest_limit_counts() {
-        let meminfo = ("/proc/meminfo", "MemTotal: 2000 kB\nMemAvailable: 1000 kB\n");
-        assert_eq!(available_with(&[]), GIB);
-        assert_eq!(available_with(&[meminfo]), 1000 << 10);
-
-        let second = [
-            meminfo,
-            ("/proc/self/cgroup", "0::/a/b\n"),
-            ("/sys/fs/cgroup/a/b/memory.max", "max\n"),
-            ("/sys/fs/cgroup/a/b/memory.current", "1\n"),
-            ("/sys/fs/cgroup/a/memory.max", "9000\n"),
-            ("/sys/fs/cgroup/a/memory.current", "5000\n"),
-            ("/sys/fs/cgroup/a/memory.stat", "anon 3\ninactive_file 500\n"),
-        ];
-        assert_eq!(available_with(&second), 4500);
-        assert_eq!(tightest_with(&second).name, "/sys/fs/cgroup/a");
-        assert_eq!(tightest_with(&[meminfo]).name, MACHINE);
-
-        let first = [
-            meminfo,
-            ("/proc/self/cgroup", "4:cpu:/x\n3:hugetlb,memory:/docker/7\n0::/\n"),
-            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "7000\n"),
-            ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "8000\n"),
-        ];
-        assert_eq!(available_with(&first), 0);
-        assert!(machine_available() > 0);
     }
 }

@@ -72,13 +72,20 @@ pub fn merge_by_logarithms(
     split(parallel, rows, 1, 64, |range| {
         let (mut sum, mut line) = ([0f32; STRIP], [0f32; STRIP]);
         for row in range {
-            let logarithm_at = |view: &View<'_>| PositionAccess::new(*view).get::<f32>(&[row]);
+            let given = |view: &View<'_>| PositionAccess::new(*view).get::<f32>(&[row]);
+            // Attention without keys gives infinity: a part that adds nothing.
+            let logarithm_at = |view: &View<'_>| match given(view) {
+                f32::INFINITY => f32::NEG_INFINITY,
+                logarithm => logarithm,
+            };
             let greatest = logarithms.iter().map(logarithm_at).fold(f32::NEG_INFINITY, f32::max);
             let sum_of_exponentials: f32 =
                 logarithms.iter().map(|logarithm| exp(logarithm_at(logarithm) - greatest)).sum();
             let is_empty = greatest == f32::NEG_INFINITY;
-            let total_logarithm =
-                if is_empty { greatest } else { greatest + sum_of_exponentials.ln() };
+            let total_logarithm = match is_empty {
+                true => logarithms.iter().map(given).fold(greatest, f32::max),
+                false => greatest + sum_of_exponentials.ln(),
+            };
             if let Some(total) = total {
                 PositionAccessMut::new(total).set(&[row], total_logarithm);
             }

@@ -31,15 +31,15 @@ pub struct Selected<'a> {
 }
 
 /// The features of one query or key, with the rotary ones.
-struct Features<'a> {
+pub(super) struct Features<'a> {
     plain: PositionAccess<'a>,
     rotary: Option<PositionAccess<'a>>,
     count: usize,
-    all: usize,
+    pub(super) all: usize,
 }
 
 impl<'a> Features<'a> {
-    fn new(plain: View<'a>, rotary: Option<View<'a>>) -> Features<'a> {
+    pub(super) fn new(plain: View<'a>, rotary: Option<View<'a>>) -> Features<'a> {
         let count = plain.dims()[2];
         let all = count + rotary.map_or(0, |one| one.dims()[2]);
         Features {
@@ -50,7 +50,7 @@ impl<'a> Features<'a> {
         }
     }
 
-    fn read(&self, row: usize, head: usize, into: &mut [f32]) {
+    pub(super) fn read(&self, row: usize, head: usize, into: &mut [f32]) {
         self.plain.line(&[row, head, 0], &mut into[..self.count]);
         if let Some(rotary) = &self.rotary {
             rotary.line(&[row, head, 0], &mut into[self.count..self.all]);
@@ -131,36 +131,31 @@ pub struct SelectedGradients<'a> {
     pub out: View<'a>,
     /// Their gradient.
     pub grad: View<'a>,
-    /// The greatest product of each query's head.
-    pub greatest: View<'a>,
-    /// The sums of exponentials.
-    pub sums: View<'a>,
-    /// The gradient of queries, `f32`.
+    /// The gradient of queries with rotary features, `f32`.
     pub query: ViewMut<'a>,
-    /// The gradient of keys, `f32`, zeros before.
+    /// The gradient of keys with rotary features, `f32`, zeros before.
     pub key: ViewMut<'a>,
     /// The gradient of values, `f32`, zeros before.
     pub value: ViewMut<'a>,
 }
 
-/// The gradients of [`attend`], without rotary features. Threads take heads of keys.
+/// The gradients of [`attend`]. `stats(query, head)` are the greatest product and the sum of exponentials. Threads take heads of
+/// keys.
 pub fn gradients(
     parallel: &dyn Parallel,
     tensors: &Selected<'_>,
     given: &SelectedGradients<'_>,
+    stats: impl Fn(usize, usize) -> (f32, f32) + Sync,
     rows: impl Fn(usize, usize, usize) -> Option<Option<usize>> + Sync,
 ) {
     let (queries, heads) = (tensors.query.dims()[0], tensors.query.dims()[1]);
     let (key_heads, width) = (tensors.key.dims()[1], tensors.value.dims()[2]);
     let group = heads / key_heads;
-    let features = tensors.query.dims()[2];
-    let (query, key, value) = (
-        PositionAccess::new(tensors.query),
-        PositionAccess::new(tensors.key),
-        PositionAccess::new(tensors.value),
-    );
+    let query = Features::new(tensors.query, tensors.rotary.map(|(query, _)| query));
+    let key = Features::new(tensors.key, tensors.rotary.map(|(_, key)| key));
+    let (value, features) = (PositionAccess::new(tensors.value), query.all);
+    assert!(features == key.all && features <= MOST_FEATURES && width <= MOST_FEATURES);
     let (out, grad) = (PositionAccess::new(given.out), PositionAccess::new(given.grad));
-    let (greatest, sums) = (PositionAccess::new(given.greatest), PositionAccess::new(given.sums));
     let [dq, dk, dv] = [given.query, given.key, given.value].map(PositionAccessMut::new);
     let (old_key, old_value) = (dk.positions(), dv.positions());
     split(parallel, key_heads, 1, 1, |range| {
@@ -169,18 +164,17 @@ pub fn gradients(
         for key_head in range {
             for at in 0..queries {
                 for head in key_head * group..(key_head + 1) * group {
-                    query.line(&[at, head, 0], &mut asked[..features]);
+                    query.read(at, head, asked);
                     out.line(&[at, head, 0], &mut results[..width]);
                     grad.line(&[at, head, 0], &mut grads[..width]);
                     query_grad[..features].fill(0.0);
                     let mean = dot_strips(&results[..width], &grads[..width]);
-                    let (most, sum) =
-                        (greatest.get::<f32>(&[at, head, 0]), sums.get::<f32>(&[at, head, 0]));
+                    let (most, sum) = stats(at, head);
                     let mut number = 0;
                     while let Some(row) = rows(at, key_head, number) {
                         number += 1;
                         let Some(row) = row else { continue };
-                        key.line(&[row, key_head, 0], &mut keys[..features]);
+                        key.read(row, key_head, keys);
                         value.line(&[row, key_head, 0], &mut values[..width]);
                         let product = dot_strips(&asked[..features], &keys[..features]);
                         let weight = (product * tensors.scale - most).exp() / sum;

@@ -9,7 +9,7 @@ use crate::family::attention::check_scratch;
 use crate::family::inputs::UnaliasedInput;
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::ArgSource::{A, Attr, O};
+use crate::table::ArgSource::{A, Attr, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::access::PositionAccess;
 use cairn_tensor::kernels::pages::{PlaceOf, RowSteps, RowTargets, make_rows, row_scratch};
@@ -150,7 +150,7 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
     if call.has(18) && call.layout(18)?.count() > 0 {
         let name = call.parameter(18);
         return Err(Error::invalid(format!(
-            "{name}: no documentation says what is done with it; expected none"
+            "{name} is there: keys and values apart are not supported, expected none"
         )));
     }
     let form = match call.text(12)? {
@@ -376,8 +376,14 @@ fn norm_rope_all(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The rows of this file.
-pub const ROWS: &[Row] =
-    &[aclnn("KvRmsNormRopeCache", norm_rope_cache), aclnn("QkvRmsNormRopeCache", norm_rope_all)];
+#[rustfmt::skip]
+pub const ROWS: &[Row] = &[
+    aclnn("KvRmsNormRopeCache", norm_rope_cache),
+    aclnn("KvRmsNormRopeCacheV2", norm_rope_cache).with_args(&[
+        A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), A(8), A(9), A(10), A(12), A(13), A(14), A(15), A(16), No, No, A(11),
+    ]),
+    aclnn("QkvRmsNormRopeCache", norm_rope_all),
+];
 
 fn infer_kv(call: &Call<'_>) -> Result<Vec<Layout>> {
     let kv = call.layout(0)?;

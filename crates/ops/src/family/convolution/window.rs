@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::error::{Error, Result};
-use cairn_tensor::kernels::conv::Axis;
+use cairn_tensor::kernels::conv::{Axis, Class, classes};
 use cairn_tensor::{DType, Layout};
 
 /// The types that convolutions take.
@@ -328,59 +328,8 @@ impl Windows {
 
     /// The positions of the larger side along an axis, by their remainder modulo the stride: those that a tap reaches.
     pub fn classes(&self, at: usize, size: usize, taps: usize) -> Vec<Class> {
-        let (stride, dilation) = (self.stride[at], self.dilation[at]);
-        let before = self.padding[at].0;
-        let tap_stride = stride / gcd(stride, dilation);
-        let first_tap = |remainder: i64| {
-            let limit = (taps as i64).min(tap_stride);
-            (0..limit).find(|tap| (remainder + before - tap * dilation).rem_euclid(stride) == 0)
-        };
-        // A remainder that no tap reaches is left out: there are no more of them than taps.
-        let mut remainders: Vec<i64> = (0..(taps as i64).min(tap_stride))
-            .map(|tap| (tap * dilation - before).rem_euclid(stride))
-            .filter(|remainder| *remainder < size as i64)
-            .collect();
-        remainders.sort_unstable();
-        (remainders.into_iter())
-            .filter_map(|remainder| {
-                let tap = first_tap(remainder)?;
-                let positions = (size as i64 - remainder + stride - 1) / stride;
-                let axis = Axis {
-                    step: 1,
-                    first: ((remainder + before - tap * dilation) / stride) as isize,
-                    tap_step: -((tap_stride * dilation / stride) as isize),
-                    taps: (taps - tap as usize).div_ceil(tap_stride as usize),
-                };
-                let (start, tap) = (remainder as usize, tap as usize);
-                Some(Class {
-                    start,
-                    positions: positions as usize,
-                    tap,
-                    tap_stride: tap_stride as usize,
-                    axis,
-                })
-            })
-            .collect()
+        classes(self.stride[at], self.dilation[at], self.padding[at].0, size, taps)
     }
-}
-
-/// Positions of the larger side along one axis that the same taps reach.
-#[derive(Clone, Copy, Debug)]
-pub struct Class {
-    /// The first of them.
-    pub start: usize,
-    /// How many.
-    pub positions: usize,
-    /// The first tap.
-    pub tap: usize,
-    /// The distance from one of its taps to the next.
-    pub tap_stride: usize,
-    /// How the taps lie over the smaller side.
-    pub axis: Axis,
-}
-
-fn gcd(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// With dimensions of size 1 for the axes that are not there.
@@ -402,59 +351,4 @@ pub fn grouped(layout: Layout, dim: usize, groups: usize) -> Layout {
     strides.insert(dim, stride.saturating_mul(per_group as isize));
     layout = Layout::strided(layout.dtype, &dims, &strides, layout.offset);
     layout
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every tap at every position of the smaller side reaches a position of the larger side in one class, and there alone.
-    #[test]
-    fn classes_have_every_tap_once() {
-        for (stride, dilation, before) in
-            [(1, 1, 0), (1, 2, 3), (2, 1, 1), (2, 2, 1), (3, 2, 0), (4, 6, 5), (5, 1, 2)]
-        {
-            for taps in 1..5usize {
-                for size in 1..14usize {
-                    let windows = Windows {
-                        axes: 1,
-                        stride: [1, 1, stride],
-                        dilation: [1, 1, dilation],
-                        padding: [(0, 0), (0, 0), (before, before)],
-                        output_padding: [0; 3],
-                        groups: 1,
-                    };
-                    let mut have = Vec::new();
-                    for class in windows.classes(2, size, taps) {
-                        for at in 0..class.positions {
-                            let position = class.start + at * stride as usize;
-                            assert!(position < size);
-                            for t in 0..class.axis.taps {
-                                let tap = class.tap + t * class.tap_stride;
-                                assert!(tap < taps);
-                                let small = at as isize
-                                    + class.axis.first
-                                    + t as isize * class.axis.tap_step;
-                                if (0..20).contains(&small) {
-                                    have.push((position, tap, small));
-                                }
-                            }
-                        }
-                    }
-                    let mut want = Vec::new();
-                    for small in 0..20i64 {
-                        for tap in 0..taps {
-                            let position = small * stride - before + tap as i64 * dilation;
-                            if (0..size as i64).contains(&position) {
-                                want.push((position as usize, tap, small as isize));
-                            }
-                        }
-                    }
-                    have.sort_unstable();
-                    want.sort_unstable();
-                    assert_eq!(have, want, "{stride} {dilation} {before} {taps} {size}");
-                }
-            }
-        }
-    }
 }

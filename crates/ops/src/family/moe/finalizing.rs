@@ -8,7 +8,7 @@ use crate::family::inputs::UnaliasedInput;
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan};
 use crate::table::ArgSource::{A, Attr, I, No, O};
-use crate::table::{AttrDefault, Node, Row, aclnn, node};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::access::{PositionAccess, PositionAccessMut};
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::moe::sums::{add_row, combine, dots, scale};
@@ -501,6 +501,11 @@ fn permute_gradient(call: &mut Call<'_>) -> Result<Plan> {
     expanding_gradient(call)
 }
 
+#[rustfmt::skip]
+const FINALIZE_V3: &[ArgSource] = &[
+    A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), A(8), A(9), A(10), A(11), A(12), A(13), A(14), I(1), A(15),
+];
+
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("MoeFinalizeRouting", finalize).with_args(&[
@@ -541,6 +546,7 @@ pub const ROWS: &[Row] = &[
         I(1),
         A(8),
     ]),
+    aclnn("MoeFinalizeRoutingV3", finalize).with_args(FINALIZE_V3),
     aclnn("MoeFinalizeRoutingV4", finalize),
     aclnn("MoeFinalizeRoutingV2Grad", gradients).with_args(&[
         A(0),

@@ -16,15 +16,18 @@ use cairn_tensor::{DType, Layout, Scalar};
 
 // Arguments: x, weights, bias, scale, offset, antiquantScale, antiquantOffset, perTokenScale, group list, activation's three,
 // splitItem, groupType, groupListType, actType, out, activation's output, scales' output.
-const X: usize = 0;
-const WEIGHT: usize = 1;
+// By name, after those: whether x and whether weights are transposed.
+pub(super) const X: usize = 0;
+pub(super) const WEIGHT: usize = 1;
 const BIAS: usize = 2;
-const LIST: usize = 8;
-const SPLIT: usize = 12;
-const GROUP_TYPE: usize = 13;
-const LIST_TYPE: usize = 14;
+pub(super) const LIST: usize = 8;
+pub(super) const SPLIT: usize = 12;
+pub(super) const GROUP_TYPE: usize = 13;
+pub(super) const LIST_TYPE: usize = 14;
 const ACTIVATION: usize = 15;
 const OUT: usize = 16;
+pub(super) const TRANSPOSED_X: usize = 19;
+pub(super) const TRANSPOSED_WEIGHT: usize = 20;
 
 const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
@@ -97,8 +100,22 @@ impl Product {
     }
 }
 
+/// A list of tensors, with their last two dimensions swapped where a flag says so.
+fn matrices(call: &mut Call<'_>, at: usize, flag: usize) -> Result<Vec<Operand>> {
+    let (list, is_transposed) = (call.tensors(at)?, call.flag_or(flag, false)?);
+    if let Some(one) = list.iter().find(|one| is_transposed && one.rank() < 2) {
+        let (name, dims) = (call.parameter(at), one.dims());
+        return Err(Error::invalid(format!("{name} ({dims:?}) is no matrix")));
+    }
+    let swapped = |one: Operand| {
+        let rank = one.rank();
+        one.with_layout(one.layout().transposed(rank - 2, rank - 1))
+    };
+    Ok(list.into_iter().map(|one| if is_transposed { swapped(one) } else { one }).collect())
+}
+
 /// See the top of the file for the arguments.
-fn grouped(call: &mut Call<'_>) -> Result<Plan> {
+pub(super) fn grouped(call: &mut Call<'_>) -> Result<Plan> {
     refuse_quantised(call, &[3, 4, 5, 6, 7, 9, 10, 11])?;
     let activation = call.int_or(ACTIVATION, 0)?;
     if activation != 0 {
@@ -112,7 +129,9 @@ fn grouped(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(SPLIT);
         return Err(Error::invalid(format!("{name} = {split} is outside 0 to 3")));
     }
-    let (x, weights, outs) = (call.tensors(X)?, call.tensors(WEIGHT)?, call.outputs(OUT)?);
+    let outs = call.outputs(OUT)?;
+    let x = matrices(call, X, TRANSPOSED_X)?;
+    let weights = matrices(call, WEIGHT, TRANSPOSED_WEIGHT)?;
     let bias = if brings_elements(call, BIAS) { call.tensors(BIAS)? } else { Vec::new() };
     for (at, list) in [(X, &x), (WEIGHT, &weights), (OUT, &outs)] {
         let Some(first) = x.first().filter(|_| !list.is_empty()) else {
@@ -148,6 +167,16 @@ fn grouped(call: &mut Call<'_>) -> Result<Plan> {
             Err(Error::invalid(format!("{name} = {other}: expected -1, 0 or 2")))
         }
     }
+}
+
+/// As [`grouped`], with weights in plain order, like all tensors, whatever the name says. The argument after the last is how many
+/// terms a quantised group has.
+fn grouped_by_plain_weights(call: &mut Call<'_>) -> Result<Plan> {
+    let (name, size) = (call.parameter(17), call.int(17)?);
+    if size != 0 {
+        return Err(Error::invalid(format!("{name} = {size}: quantised calls are not supported")));
+    }
+    grouped(call)
 }
 
 /// Fails unless a layout has these sizes.
@@ -532,6 +561,26 @@ pub const ROWS: &[Row] = &[
         A(13),
         A(14),
         A(15),
+        A(17),
+    ]),
+    aclnn("GroupedMatmulWeightNz", grouped_by_plain_weights).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+        A(9),
+        A(10),
+        A(11),
+        A(12),
+        A(13),
+        A(14),
+        A(15),
+        A(18),
         A(17),
     ]),
     aclnn("GroupedMatmulAdd", grouped_add),

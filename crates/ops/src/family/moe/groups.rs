@@ -39,7 +39,7 @@ impl ListKind {
 #[allow(clippy::large_enum_variant, reason = "one for each call")]
 enum List {
     Known(Vec<i64>),
-    Read(UnaliasedInput),
+    Read(Box<UnaliasedInput>),
 }
 
 /// The rows of each group, by a list of the caller.
@@ -75,7 +75,7 @@ impl Groups {
                     return Err(Error::invalid(format!("{name} {dims:?}: expected {want}")));
                 }
                 let entries = read.dims()[0];
-                (List::Read(read), entries)
+                (List::Read(Box::new(read)), entries)
             }
         };
         let fits = if kind == ListKind::Pairs { entries <= count } else { entries == count };

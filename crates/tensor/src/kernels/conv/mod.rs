@@ -19,6 +19,7 @@ mod by_channels_filter_tile;
 mod by_channels_short;
 mod by_channels_tile;
 mod by_positions;
+mod classes;
 mod columns;
 mod depthwise;
 mod direct;
@@ -27,6 +28,7 @@ mod finish;
 mod planes;
 mod pointwise;
 
+pub use classes::{Class, classes};
 pub use finish::Finish;
 
 use super::copy::copy;

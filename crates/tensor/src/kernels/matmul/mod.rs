@@ -1,11 +1,12 @@
 //! Matrix products of any strides: `out = alpha * (a @ b) + beta * out`, batch by batch.
 //!
 //! Matrices of `f32` or `f64` alone go to `gemm` as they are. Half and mixed types pass through panels of
-//! `f32` in the workspace ([`panels`]); a vector is read once, as fast as memory gives it ([`vector`]);
-//! integers, and reals that are not aligned, take plain loops ([`plain`]). A right side that stays the same for many
+//! `f32` in the workspace ([`panels`]); few vectors read the other side once, as fast as memory gives
+//! it ([`few`]; of other types and strides one at a time, [`vector`]); integers, and reals that are not aligned, take plain loops ([`plain`]). A right side that stays the same for many
 //! products is packed once ([`PackedProduct`]).
 
 mod direct;
+mod few;
 mod grouped;
 mod packed;
 mod pairs;
@@ -59,7 +60,13 @@ pub fn matmul(
         );
     }
     match product_type(a.dtype(), b.dtype()) {
-        DType::Float => typed::<f32>(parallel, out, a, b, alpha, beta, scratch),
+        DType::Float => {
+            let task = Task::<f32>::new(out, a, b, alpha, beta);
+            match few::takes(&task) {
+                true => few::product(parallel, &task),
+                false => typed::<f32>(parallel, out, a, b, alpha, beta, scratch),
+            }
+        }
         DType::Double => typed::<f64>(parallel, out, a, b, alpha, beta, scratch),
         _ => plain::product::<i64>(parallel, &Task::new(out, a, b, alpha, beta)),
     }

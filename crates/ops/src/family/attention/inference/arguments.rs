@@ -47,8 +47,10 @@ pub(super) const WANTS_LOGARITHMS: usize = 27;
 pub(super) const SHIFT_KIND: usize = 28;
 pub(super) const OUT: usize = 29;
 pub(super) const LOGARITHMS: usize = 30;
-/// Scales and offsets of quantised tensors follow.
+/// Scales and offsets of quantised tensors follow, and how they are meant.
 pub(super) const QUANTISED: usize = 31;
+/// How many of them there are at most.
+const MOST_QUANTISED: usize = 18;
 
 /// The orders of dimensions of queries and results.
 #[derive(Clone, Copy)]
@@ -156,9 +158,9 @@ pub(super) fn one_or_several(call: &mut Call<'_>, at: usize) -> Result<Vec<Opera
     }
 }
 
-/// Fails for the first scale or offset of quantised tensors that is there.
+/// Fails for the first scale or offset of quantised tensors that is there, and for a mode of theirs other than 0.
 pub(super) fn expect_not_quantised(call: &Call<'_>) -> Result<()> {
-    for at in QUANTISED.. {
+    for at in QUANTISED..=QUANTISED + MOST_QUANTISED {
         let name = call.parameter(at);
         match call.arg(at) {
             Arg::Tensor(tensor) if tensor.layout.count() > 0 => {
@@ -166,7 +168,11 @@ pub(super) fn expect_not_quantised(call: &Call<'_>) -> Result<()> {
                     "{name}: quantised tensors are not known here; expected none"
                 )));
             }
-            _ if at >= QUANTISED + 16 => return Ok(()),
+            Arg::Int(mode) if *mode != 0 => {
+                return Err(Error::invalid(format!(
+                    "{name} = {mode}: quantised tensors are not known here; expected 0"
+                )));
+            }
             _ => (),
         }
     }

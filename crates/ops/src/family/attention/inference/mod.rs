@@ -185,6 +185,7 @@ impl Padding {
 
 /// See [`arguments`].
 fn attention(call: &mut Call<'_>) -> Result<Plan> {
+    let query = call.tensor(QUERY)?;
     expect_not_quantised(call)?;
     let forms = forms(call)?;
     let packed = forms.is_packed();
@@ -194,7 +195,6 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(PRECISE);
         return Err(Error::invalid(format!("{name} = {precise}: 0 to 3 are known")));
     }
-    let query = call.tensor(QUERY)?;
     call.expect_dtype(QUERY, &query, &[DType::Float, DType::Float16, DType::Bf16])?;
     let query = query.with_layout(by_heads(call, QUERY, &query, forms.query, heads)?);
     let out = call.output(OUT)?;
@@ -229,6 +229,12 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
         Some(table) => Some(Table::new(call, table, &stores[0], &key_lengths)?),
     };
     let (batches, positions) = (query.dims()[0], query.dims()[2]);
+    if table.is_some() && given(call, KEY_PADDING)?.is_some() {
+        let (padding, table) = (call.parameter(KEY_PADDING), call.parameter(TABLE));
+        return Err(Error::invalid(format!(
+            "{padding} together with {table}: expected one of them"
+        )));
+    }
     let may_pad = !packed && table.is_none() && stores.len() == 1;
     let query_padding = match may_pad && positions > 1 && call.has(QUERY_LENGTHS) {
         true => Padding::new(call, QUERY_PADDING, batches, positions)?,

@@ -69,6 +69,17 @@ impl Store<'_> {
     }
 }
 
+/// Lines of elements without gaps, one for each key of a tile.
+#[derive(Clone, Copy)]
+pub(super) struct Lines {
+    pub first: *const u8,
+    /// Bytes from one to the next.
+    pub pitch: usize,
+    /// Bytes of one.
+    pub length: usize,
+    pub dtype: DType,
+}
+
 /// Which of the two a store has.
 #[derive(Clone, Copy)]
 pub(super) enum Side {
@@ -106,10 +117,48 @@ impl Sequence<'_> {
     pub(super) unsafe fn rows(
         &self,
         stores: &[Store<'_>],
-        (side, head): (Side, usize),
+        side: (Side, usize),
         tile: &Range<usize>,
         (buffer, columns): (&mut [f32], usize),
     ) -> Rows<*const f32> {
+        let is_read = |lines: &Lines| {
+            let first = lines.first.cast::<f32>();
+            lines.dtype == DType::Float && first.is_aligned() && lines.pitch > 0
+        };
+        // SAFETY: as the caller guarantees.
+        let lines = unsafe { self.lines_if(stores, side, tile, (buffer, columns), is_read) };
+        Rows { first: lines.first.cast(), pitch: lines.pitch / size_of::<f32>() }
+    }
+
+    /// As [`Self::rows`], in their own type when it is `f32` or half, at any address.
+    ///
+    /// # Safety
+    /// As of [`Self::rows`].
+    pub(super) unsafe fn lines(
+        &self,
+        stores: &[Store<'_>],
+        side: (Side, usize),
+        tile: &Range<usize>,
+        buffer: (&mut [f32], usize),
+    ) -> Lines {
+        let is_read =
+            |lines: &Lines| matches!(lines.dtype, DType::Float | DType::Float16 | DType::Bf16);
+        // SAFETY: as the caller guarantees.
+        unsafe { self.lines_if(stores, side, tile, buffer, is_read) }
+    }
+
+    /// As [`Self::rows`]: as they are where they are without gaps and `is_read` says so.
+    ///
+    /// # Safety
+    /// As of [`Self::rows`].
+    unsafe fn lines_if(
+        &self,
+        stores: &[Store<'_>],
+        (side, head): (Side, usize),
+        tile: &Range<usize>,
+        (buffer, columns): (&mut [f32], usize),
+        is_read: impl Fn(&Lines) -> bool,
+    ) -> Lines {
         let mut done = 0;
         while done < tile.len() {
             let (segment, at) = self.segment_of(tile.start + done);
@@ -124,9 +173,9 @@ impl Sequence<'_> {
             unsafe {
                 if run.length == tile.len()
                     && let [Some(part), None] = parts
-                    && let Some(rows) = direct(part, head, &run)
+                    && let Some(lines) = direct(part, head, &run).filter(&is_read)
                 {
-                    return rows;
+                    return lines;
                 }
                 let lines = &mut buffer[done * columns..(done + run.length) * columns];
                 let mut first = 0;
@@ -137,7 +186,8 @@ impl Sequence<'_> {
             }
             done += run.length;
         }
-        Rows { first: buffer.as_ptr(), pitch: columns }
+        let length = columns * size_of::<f32>();
+        Lines { first: buffer.as_ptr().cast(), pitch: length, length, dtype: DType::Float }
     }
 }
 
@@ -154,17 +204,21 @@ unsafe fn first_row(part: &View<'_>, head: usize, run: &Run) -> *const u8 {
     unsafe { part.first().offset(offset * part.item() as isize) }
 }
 
-/// The rows of a run where they are, if kernels can read them there.
+/// The rows of a run where they are, if they have no gaps.
 ///
 /// # Safety
 /// As of [`first_row`].
-unsafe fn direct(part: &View<'_>, head: usize, run: &Run) -> Option<Rows<*const f32>> {
-    let (dims, strides) = (part.dims(), part.strides());
+unsafe fn direct(part: &View<'_>, head: usize, run: &Run) -> Option<Lines> {
+    let (dims, strides, item) = (part.dims(), part.strides(), part.item());
     // SAFETY: as the caller guarantees.
-    let first = unsafe { first_row(part, head, run) }.cast::<f32>();
-    let is_plain = part.dtype() == DType::Float && first.is_aligned() && dims[2] == 1;
-    (is_plain && strides[3] > 0 && (strides[4] == 1 || dims[4] == 1))
-        .then_some(Rows { first, pitch: strides[3] as usize })
+    let first = unsafe { first_row(part, head, run) };
+    let pitch = usize::try_from(strides[3]).ok()? * item;
+    (dims[2] == 1 && (strides[4] == 1 || dims[4] == 1)).then_some(Lines {
+        first,
+        pitch,
+        length: dims[4] * item,
+        dtype: part.dtype(),
+    })
 }
 
 /// Loads the rows of a run from column `first` of each line on.

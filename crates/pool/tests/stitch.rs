@@ -1,0 +1,299 @@
+//! Stitching, beside a model that knows every page: no page in two blocks, none taken from a task that may still use it, at
+//! the old address or the new one, and no growth while whole pages are free.
+#![cfg(not(feature = "shuttle"))]
+
+#[path = "stitch/book.rs"]
+mod book;
+#[path = "model/streams.rs"]
+mod streams;
+
+use book::{Block, Book, Pages};
+use cairn_pool::{GRANULE, Outcome, Pool, Progress, SegmentSource, Stitching};
+use proptest::prelude::*;
+use std::sync::{Arc, Mutex};
+use streams::Streams;
+
+/// How many streams there are.
+const STREAMS: usize = 4;
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Pages of a CPU: a block keeps the rest of its last one.
+const SMALL: Stitching = Stitching {
+    page: 4 * KIB,
+    min_block: 4 * KIB,
+    min_piece: 4 * KIB,
+    max_pieces: usize::MAX,
+    keeps_addresses: true,
+    extends_end: false,
+};
+/// Pages of a device, as the standalone pool has them.
+const LARGE: Stitching = Stitching {
+    page: 128 * KIB,
+    min_block: 128 * KIB,
+    min_piece: 128 * KIB,
+    extends_end: true,
+    ..SMALL
+};
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Allocate(u64, u64, usize),
+    /// A block, and whether it is freed on its own stream or on this one.
+    Free(usize, Option<usize>),
+    Use(usize, usize),
+    Submit(usize),
+    Finish(usize, u64),
+    Order(usize, usize),
+    Trim(u64),
+    FinishAll,
+    /// The source refuses to stitch from now on, or no longer.
+    Refuse(bool),
+}
+
+/// A pool, its streams, and what is known of every page.
+struct Model {
+    streams: Arc<Streams>,
+    pool: Pool<Arc<Streams>, Pages>,
+    book: Arc<Mutex<Book>>,
+    how: Stitching,
+    refuses: bool,
+    /// Only stream 0 took memory so far.
+    is_single: bool,
+}
+
+impl Model {
+    fn new(how: Stitching, budget: u64) -> Model {
+        let streams = Arc::new(Streams::default());
+        let book = Arc::new(Mutex::new(Book::new(streams.clone(), how)));
+        let pool = Pool::new(streams.clone(), Pages(book.clone()), budget);
+        Model { streams, pool, book, how, refuses: false, is_single: true }
+    }
+
+    fn step(&mut self, op: Op) {
+        let held = self.book.lock().unwrap().blocks.len();
+        match op {
+            Op::Allocate(bytes, align, stream) => self.allocate(bytes, align, stream),
+            Op::Free(block, on) if held > 0 => self.free(block % held, on),
+            Op::Use(block, stream) if held > 0 => {
+                let offset = self.book.lock().unwrap().use_on(block % held, stream as u32);
+                self.pool.record_use(offset, stream as u32).unwrap();
+                self.streams.submit(stream);
+            }
+            Op::Free(..) | Op::Use(..) => {}
+            Op::Submit(stream) => self.streams.submit(stream),
+            Op::Finish(stream, quarters) => self.streams.finish(stream, quarters),
+            Op::Order(waiter, awaited) if waiter != awaited => self.streams.order(waiter, awaited),
+            Op::Order(..) => {}
+            Op::Trim(keep) => _ = self.pool.trim(keep),
+            Op::FinishAll => self.streams.finish_all(),
+            Op::Refuse(refuses) => {
+                self.refuses = refuses;
+                self.book.lock().unwrap().refuses = refuses;
+            }
+        }
+    }
+
+    fn allocate(&mut self, bytes: u64, align: u64, stream: usize) {
+        self.is_single &= stream == 0;
+        let pays = align == GRANULE && bytes >= self.how.min_block;
+        let must_stitch = self.streams.is_idle() && self.is_single && !self.refuses && pays;
+        let reserved = self.pool.figures().reserved;
+        let free = if must_stitch { self.book.lock().unwrap().free_pages() } else { 0 };
+        let free = free * self.how.page;
+        let outcome = self.pool.allocate(bytes, align, stream as u32);
+        let Outcome::Ready { offset, size } = outcome else {
+            assert!(!matches!(outcome, Outcome::Exhausted(_)), "{outcome:?}");
+            return;
+        };
+        assert!(offset.is_multiple_of(align) && size >= bytes && size.is_multiple_of(GRANULE));
+        assert!(size - bytes < self.how.page, "{size} for {bytes}");
+        self.book.lock().unwrap().take(offset, size, stream as u32);
+        if must_stitch {
+            let grown = self.pool.figures().reserved.saturating_sub(reserved);
+            let missing = bytes.next_multiple_of(self.how.page).saturating_sub(free);
+            assert!(grown <= missing, "grew by {grown} for {bytes}: {free} were free");
+        }
+    }
+
+    fn free(&mut self, block: usize, on: Option<usize>) {
+        let mut book = self.book.lock().unwrap();
+        let stream = on.map_or(book.blocks[block].stream, |stream| stream as u32);
+        let Block { offset, size, .. } = book.free(block, stream);
+        drop(book);
+        assert_eq!(self.pool.free(offset, stream), Ok(size));
+    }
+
+    fn check(&self) {
+        let (figures, book) = (self.pool.figures(), self.book.lock().unwrap());
+        assert_eq!(figures.live, book.blocks.iter().map(|block| block.size).sum::<u64>());
+        assert_eq!(figures.reserved, book.backed_pages() * self.how.page);
+        assert!(figures.reserved <= self.pool.budget());
+    }
+
+    /// Frees everything, and checks that nothing is left behind, old addresses included.
+    fn end(mut self) {
+        while !self.book.lock().unwrap().blocks.is_empty() {
+            self.free(0, None);
+        }
+        self.streams.finish_all();
+        self.check();
+        self.pool.trim(0);
+        assert_eq!(self.pool.figures().reserved, 0);
+        assert_eq!(self.book.lock().unwrap().mapped_pages(), 0);
+    }
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let bytes = (9u32..20, any::<u64>()).prop_map(|(log, r)| (1u64 << log) + r % (1 << log));
+    let align = prop_oneof![9 => Just(GRANULE), 1 => (9u32..14).prop_map(|log| 1 << log)];
+    let stream = 0..STREAMS;
+    let on = prop_oneof![4 => Just(None), 1 => stream.clone().prop_map(Some)];
+    prop_oneof![
+        10 => (bytes, align, stream.clone()).prop_map(|(b, a, s)| Op::Allocate(b, a, s)),
+        9 => (any::<usize>(), on).prop_map(|(block, on)| Op::Free(block, on)),
+        1 => (any::<usize>(), stream.clone()).prop_map(|(block, s)| Op::Use(block, s)),
+        4 => stream.clone().prop_map(Op::Submit),
+        2 => (stream.clone(), 0u64..5).prop_map(|(s, quarters)| Op::Finish(s, quarters)),
+        1 => (stream.clone(), stream).prop_map(|(a, b)| Op::Order(a, b)),
+        1 => (0..8 * MIB).prop_map(Op::Trim),
+        2 => Just(Op::FinishAll),
+        1 => prop::bool::weighted(0.2).prop_map(Op::Refuse),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #[test]
+    fn no_page_is_in_two_places(
+        ops in prop::collection::vec(op(), 1..300),
+        budget in prop_oneof![Just(u64::MAX), 4 * MIB..64 * MIB],
+        is_large in any::<bool>(),
+        keeps_addresses in any::<bool>(),
+        is_single in any::<bool>(),
+    ) {
+        let how = Stitching { keeps_addresses, ..if is_large { LARGE } else { SMALL } };
+        let mut model = Model::new(how, budget / how.page * how.page);
+        for op in ops {
+            model.step(match op {
+                Op::Allocate(bytes, align, _) if is_single => Op::Allocate(bytes, align, 0),
+                op => op,
+            });
+            model.check();
+        }
+        model.end();
+    }
+}
+
+/// 10^6 steps (`CAIRN_TESTS=deep`, else a fiftieth): the pages and addresses in use at the end are those that are live.
+#[test]
+fn a_million_steps_without_growth() {
+    let is_deep = std::env::var("CAIRN_TESTS").is_ok_and(|tests| tests == "deep");
+    let count = if is_deep { 1_000_000 } else { 20_000 };
+    for how in [SMALL, LARGE] {
+        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = move || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed
+        };
+        let mut model = Model::new(how, 64 * MIB);
+        let mut highest = [0; 2];
+        for number in 0..count {
+            let (a, b, c) = (random(), random() as usize, random() as usize);
+            let stream = b % STREAMS;
+            model.step(match a % 32 {
+                0..10 => {
+                    let log = 9 + (a >> 8) % 11;
+                    Op::Allocate((1 << log) + (a >> 32) % (1 << log), GRANULE, stream)
+                }
+                10..21 => Op::Free(b, (c % 8 == 0).then_some(c / 8 % STREAMS)),
+                21..26 => Op::Submit(stream),
+                26..30 => Op::Finish(stream, c as u64 % 5),
+                30 => Op::Order(stream, c % STREAMS),
+                _ if c % 64 == 0 => Op::Trim(a >> 8 & (32 * MIB - 1)),
+                _ => Op::FinishAll,
+            });
+            if number % 10_000 == 0 {
+                model.check();
+            }
+            let half = usize::from(number >= count / 2);
+            highest[half] = model.book.lock().unwrap().end().max(highest[half]);
+        }
+        assert!(highest[1] <= 2 * highest[0], "addresses grow: {highest:?}");
+        assert!(model.pool.figures().stitched > 0);
+        model.end();
+    }
+}
+
+#[test]
+fn holes_serve_a_block_that_fits_in_none() {
+    let mut model = Model::new(SMALL, u64::MAX);
+    for _ in 0..8 {
+        model.step(Op::Allocate(64 * KIB, GRANULE, 0));
+    }
+    for block in [6, 4, 2, 0] {
+        model.step(Op::Free(block, None));
+    }
+    model.step(Op::Allocate(250 * KIB, GRANULE, 0));
+    let figures = model.pool.figures();
+    assert_eq!((figures.reserved, figures.stitched), (512 * KIB, 252 * KIB));
+    model.end();
+}
+
+#[test]
+fn what_is_missing_is_added_and_no_more() {
+    let mut model = Model::new(SMALL, u64::MAX);
+    for _ in 0..4 {
+        model.step(Op::Allocate(64 * KIB, GRANULE, 0));
+    }
+    for block in [2, 0] {
+        model.step(Op::Free(block, None));
+    }
+    model.step(Op::Allocate(160 * KIB, GRANULE, 0));
+    assert_eq!(model.pool.figures().reserved, (256 + 32) * KIB);
+    model.end();
+}
+
+#[test]
+fn another_stream_gets_pages_when_it_may() {
+    for keeps_addresses in [true, false] {
+        let mut model = Model::new(Stitching { keeps_addresses, ..SMALL }, u64::MAX);
+        for _ in 0..4 {
+            model.step(Op::Allocate(64 * KIB, GRANULE, 0));
+        }
+        model.step(Op::Submit(0));
+        for block in [2, 0] {
+            model.step(Op::Free(block, None));
+        }
+        model.step(Op::Allocate(128 * KIB, GRANULE, 1));
+        assert_eq!(model.pool.figures().stitched, 0, "stream 0 is not done");
+        model.step(Op::Order(2, 0));
+        model.step(Op::Allocate(128 * KIB, GRANULE, 2));
+        let stitched = if keeps_addresses { 128 * KIB } else { 0 };
+        assert_eq!(model.pool.figures().stitched, stitched, "stream 2 is ordered after it");
+        assert!(!keeps_addresses || model.book.lock().unwrap().old_pages() > 0);
+        model.step(Op::FinishAll);
+        model.pool.trim(u64::MAX);
+        assert_eq!(model.book.lock().unwrap().old_pages(), 0);
+        model.end();
+    }
+}
+
+#[test]
+fn the_own_stream_needs_no_end_of_its_tasks() {
+    let mut model = Model::new(SMALL, u64::MAX);
+    for _ in 0..4 {
+        model.step(Op::Allocate(64 * KIB, GRANULE, 0));
+    }
+    model.step(Op::Submit(0));
+    for block in [2, 0] {
+        model.step(Op::Free(block, None));
+    }
+    assert!(model.streams.finished(0) < model.streams.submitted(0));
+    model.step(Op::Allocate(128 * KIB, GRANULE, 0));
+    assert_eq!(model.pool.figures().stitched, 128 * KIB);
+    assert_eq!(model.pool.source().stitching(), Some(SMALL));
+    model.end();
+}

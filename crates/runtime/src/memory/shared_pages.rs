@@ -1,0 +1,156 @@
+//! Which pages of a source were moved into a memory file.
+
+use super::vmm::{FileRange, Store};
+use crate::lock::{Mutex, Rank};
+use crate::sync::Arc;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+/// Pages that lie in a file.
+struct Region {
+    bytes: u64,
+    file: FileRange,
+    /// Keys that count on it.
+    keys: usize,
+}
+
+/// The regions of one source, by offset. They stay in their files when no key needs that any more: their next export has
+/// nothing to move. Where a larger block is exported, those that no key needs become part of it.
+pub struct SharedPages(Mutex<BTreeMap<u64, Region>>);
+
+impl std::fmt::Debug for SharedPages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SharedPages").finish_non_exhaustive()
+    }
+}
+
+impl Default for SharedPages {
+    fn default() -> SharedPages {
+        SharedPages(Mutex::new(Rank::SharedPages, BTreeMap::new()))
+    }
+}
+
+fn overlapping(
+    regions: &BTreeMap<u64, Region>,
+    range: &Range<u64>,
+) -> impl DoubleEndedIterator<Item = (u64, u64, usize)> {
+    let first = regions.range(..=range.start).next_back().map_or(range.start, |(&start, _)| start);
+    let range = range.clone();
+    (regions.range(first.min(range.end)..range.end))
+        .map(|(&start, region)| (start, start + region.bytes, region.keys))
+        .filter(move |&(start, end, _)| start < range.end && range.start < end)
+}
+
+impl SharedPages {
+    /// Lets one more key count on a range; where it lies, in file offsets and sizes. `move_to` moves what lies in no file:
+    /// offset, bytes, and where to.
+    pub fn share(
+        &self,
+        range: Range<u64>,
+        store: &Arc<Store>,
+        mut move_to: impl FnMut(u64, u64, &FileRange) -> io::Result<()>,
+    ) -> io::Result<Vec<(u64, u64)>> {
+        let mut regions = self.0.lock();
+        let mut whole = range.clone();
+        for (start, end, keys) in overlapping(&regions, &range) {
+            if keys == 0 && !(start <= range.start && range.end <= end) {
+                whole = whole.start.min(start)..whole.end.max(end);
+            }
+        }
+        let kept: Vec<_> = overlapping(&regions, &whole)
+            .filter(|&(start, end, keys)| keys > 0 || start <= range.start && range.end <= end)
+            .collect();
+        let mut at = whole.start;
+        for (start, end) in
+            kept.iter().map(|&(start, end, _)| (start, end)).chain([(whole.end, whole.end)])
+        {
+            if at < start {
+                let file = store.take(start - at, rustix::param::page_size() as u64)?;
+                move_to(at, start - at, &file)?;
+                let stale: Vec<u64> =
+                    overlapping(&regions, &(at..start)).map(|(start, ..)| start).collect();
+                stale.iter().for_each(|start| _ = regions.remove(start));
+                regions.insert(at, Region { bytes: start - at, file, keys: 0 });
+            }
+            at = at.max(end);
+        }
+        let mut extents = Vec::new();
+        let starts: Vec<_> = overlapping(&regions, &range).map(|(start, ..)| start).collect();
+        for start in starts {
+            let Some(region) = regions.get_mut(&start) else { continue };
+            region.keys += 1;
+            let (from, to) = (start.max(range.start), (start + region.bytes).min(range.end));
+            extents.push((region.file.offset() + (from - start), to - from));
+        }
+        Ok(extents)
+    }
+
+    /// One key fewer counts on a range.
+    pub fn unshare(&self, range: Range<u64>) {
+        let mut regions = self.0.lock();
+        let starts: Vec<_> = overlapping(&regions, &range).map(|(start, ..)| start).collect();
+        for start in starts {
+            if let Some(region) = regions.get_mut(&start) {
+                region.keys = region.keys.saturating_sub(1);
+            }
+        }
+    }
+
+    /// True if any of these pages lies in a file.
+    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+        overlapping(&self.0.lock(), range).next().is_some()
+    }
+
+    /// The parts of a range that lie in files and that no key needs: offsets and sizes.
+    pub fn unused(&self, range: Range<u64>) -> Vec<(u64, u64)> {
+        let regions = self.0.lock();
+        overlapping(&regions, &range)
+            .filter(|&(.., keys)| keys == 0)
+            .map(|(start, end, _)| (start.max(range.start), end.min(range.end)))
+            .map(|(start, end)| (start, end - start))
+            .collect()
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    fn share(
+        pages: &SharedPages,
+        store: &Arc<Store>,
+        range: Range<u64>,
+    ) -> (Vec<u64>, Vec<(u64, u64)>) {
+        let mut moved = Vec::new();
+        let extents =
+            pages.share(range.start * PAGE..range.end * PAGE, store, |offset, bytes, _| {
+                moved.extend([offset / PAGE, bytes / PAGE]);
+                Ok(())
+            });
+        (moved, extents.unwrap())
+    }
+
+    #[test]
+    fn pages_move_once_and_lie_apart_only_where_a_key_holds_them() {
+        let (pages, store) = (SharedPages::default(), Arc::new(Store::new("cairn-test").unwrap()));
+        let (moved, first) = share(&pages, &store, 4..8);
+        assert_eq!((moved, first.len(), first[0].1), (vec![4, 4], 1, 4 * PAGE));
+        let (moved, inner) = share(&pages, &store, 5..6);
+        assert_eq!((moved, inner), (vec![], vec![(first[0].0 + PAGE, PAGE)]));
+        let (moved, across) = share(&pages, &store, 7..9);
+        assert_eq!(moved, [8, 1]);
+        assert_eq!(across[0], (first[0].0 + 3 * PAGE, PAGE));
+        assert_eq!((across.len(), across[1].1), (2, PAGE));
+        assert_eq!(pages.unused(0..100 * PAGE), []);
+        pages.unshare(4 * PAGE..8 * PAGE);
+        pages.unshare(5 * PAGE..6 * PAGE);
+        pages.unshare(7 * PAGE..9 * PAGE);
+        assert_eq!(pages.unused(6 * PAGE..100 * PAGE), [(6 * PAGE, 2 * PAGE), (8 * PAGE, PAGE)]);
+        let (moved, whole) = share(&pages, &store, 6..10);
+        assert_eq!((moved, whole.len()), (vec![4, 6], 1));
+        assert_eq!(whole[0].1, 4 * PAGE);
+    }
+}

@@ -1,0 +1,108 @@
+//! Sharing between processes: what this one exports, and how it opens what others do.
+//!
+//! ```text
+//!  exporter                                        importer
+//!  directory.rs: a memory file of slots  <──────── peer.rs: /proc/<pid>/fd, the slot of the key, the file it names
+//!     slot: kind, file, offset, bytes, who may
+//! ```
+//!
+//! A key is a number: process, slot, and a random part, which tells a slot from the one that was there before and a
+//! process from a later one of the same number. Nothing has a name in a file system: what nobody has open is gone, however
+//! the processes end.
+
+mod directory;
+mod peer;
+
+pub use directory::{Export, Key, MAX_EXTENTS, SharedKind};
+pub use peer::Import;
+
+use crate::error::{Code, Error, Result};
+use crate::lock::{Mutex, Rank};
+use crate::memory::vmm::{ForeignRange, ForeignStore, Store};
+use crate::sync::{Arc, Weak};
+use directory::Directory;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// What this process exports and imports.
+pub struct Sharing {
+    directory: OnceLock<Directory>,
+    signals: OnceLock<Arc<Store>>,
+    /// Memory files of other processes that are in use, by device and inode.
+    files: Mutex<HashMap<(u64, u64), Weak<ForeignStore>>>,
+}
+
+impl Default for Sharing {
+    fn default() -> Sharing {
+        Sharing {
+            directory: OnceLock::new(),
+            signals: OnceLock::new(),
+            files: Mutex::new(Rank::Sharing, HashMap::new()),
+        }
+    }
+}
+
+impl Sharing {
+    /// Makes something known under a new key.
+    pub fn export(&self, export: &Export) -> Result<Key> {
+        if self.directory.get().is_none() {
+            let _files = self.files.lock();
+            if self.directory.get().is_none() {
+                let _ = self.directory.set(Directory::new()?);
+            }
+        }
+        self.own()?.add(export)
+    }
+
+    /// The file in which shared events and notifies have their pages.
+    pub fn signals(&self) -> Result<Arc<Store>> {
+        let _files = self.files.lock();
+        if let Some(store) = self.signals.get() {
+            return Ok(store.clone());
+        }
+        let store = Store::new("cairn-signals").map_err(|error| {
+            let text = format!("no memory file for what is shared: {error} (ulimit -n?)");
+            Error::new(Code::MemoryAllocation, text)
+        })?;
+        Ok(self.signals.get_or_init(|| Arc::new(store)).clone())
+    }
+
+    fn own(&self) -> Result<&Directory> {
+        self.directory.get().ok_or_else(|| Directory::unknown("this process exported nothing"))
+    }
+
+    /// Adds processes to those that may import.
+    pub fn allow(&self, key: Key, kind: SharedKind, pids: &[i32]) -> Result<()> {
+        self.own()?.allow(key, kind, pids)
+    }
+
+    /// Ends a key of this process: nobody can import it any more.
+    pub fn close(&self, key: Key, kind: SharedKind) -> Result<()> {
+        self.own()?.close(key, kind)
+    }
+
+    /// What another process exported under a key. Fails if that process has ended, has closed the key, or has not named
+    /// this process.
+    pub fn open(&self, key: Key, kind: SharedKind) -> Result<Import> {
+        peer::open(key, kind)
+    }
+
+    /// The memory of an import, held: its owner does not reuse it while this lives.
+    pub fn hold(&self, import: &Import) -> Result<Vec<ForeignRange>> {
+        let fresh = import.open_file()?;
+        let inode = fresh.inode;
+        let store = {
+            let mut files = self.files.lock();
+            files.retain(|_, store| store.strong_count() > 0);
+            match files.get(&inode).and_then(Weak::upgrade) {
+                Some(store) => store,
+                None => {
+                    let store = Arc::new(ForeignStore::new(fresh.file));
+                    files.insert(inode, Arc::downgrade(&store));
+                    store
+                }
+            }
+        };
+        import.hold(&store)
+    }
+}

@@ -1,0 +1,271 @@
+//! A memory file, handed out in ranges.
+
+use crate::lock::{Mutex, Rank};
+use crate::memory::tlsf::{BlockId, Tlsf};
+use crate::sync::Arc;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::RawFd;
+
+/// Offsets of a file end here: address space of a file costs nothing, so ranges need not be reused soon.
+const FILE_BYTES: u64 = 1 << 44;
+
+/// One memory file per device, and one for the host: all physical memory lies there, and whatever is shared with other
+/// processes. One file, so that a process with ten thousand pieces has one descriptor; neighbours in it are neighbours
+/// in memory, so the kernel joins their mappings.
+///
+/// **Lifetime.** A range that another process imported is locked by it (a lock of the kernel on the bytes of the file,
+/// which ends with the importer, however that ends): it is reused only when the lock is gone.
+///
+/// **Threads.** Any. **Cost.** A system call to give a range back, to take one none.
+pub struct Store {
+    file: OwnedFd,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    tlsf: Tlsf,
+    /// Ranges that were given back while another process holds them.
+    lent: Vec<(BlockId, u64, u64)>,
+}
+
+impl Store {
+    /// An empty file of this name, which shows in `/proc/<pid>/maps`.
+    pub fn new(name: &str) -> io::Result<Store> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, FILE_BYTES)?;
+        Ok(Store { file, inner: Mutex::new(Rank::Store, Inner::default()) })
+    }
+
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Bytes that were given back here and that other processes still hold.
+    pub fn lent(&self) -> u64 {
+        let mut inner = self.inner.lock();
+        self.collect_lent(&mut inner);
+        inner.lent.iter().map(|&(_, _, bytes)| bytes).sum()
+    }
+
+    /// A range of zeroes, at a multiple of `align`.
+    pub fn take(self: &Arc<Store>, bytes: u64, align: u64) -> io::Result<FileRange> {
+        let mut inner = self.inner.lock();
+        self.collect_lent(&mut inner);
+        let growth = inner.tlsf.needed_growth(bytes, align);
+        if growth > FILE_BYTES - inner.tlsf.end() {
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, "the memory file is full"));
+        }
+        if growth > 0 {
+            inner.tlsf.grow(growth);
+        }
+        let grant = inner.tlsf.alloc(bytes, align).ok_or(io::ErrorKind::OutOfMemory)?;
+        drop(inner);
+        Ok(FileRange { store: self.clone(), id: grant.id, offset: grant.offset, bytes })
+    }
+
+    fn give(&self, id: BlockId, offset: u64, bytes: u64) {
+        let mut inner = self.inner.lock();
+        match is_locked(self.file.as_raw_fd(), offset, bytes) {
+            true => inner.lent.push((id, offset, bytes)),
+            false => self.free(&mut inner, id, offset, bytes),
+        }
+    }
+
+    fn free(&self, inner: &mut Inner, id: BlockId, offset: u64, bytes: u64) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.file, flags, offset, bytes) {
+            Ok(()) => _ = inner.tlsf.free(id, 0),
+            // The range is never used again: its old bytes would show.
+            Err(error) => log::warn!("{bytes} freed bytes of a memory file stay resident: {error}"),
+        }
+    }
+
+    fn collect_lent(&self, inner: &mut Inner) {
+        for (id, offset, bytes) in std::mem::take(&mut inner.lent) {
+            match is_locked(self.file.as_raw_fd(), offset, bytes) {
+                true => inner.lent.push((id, offset, bytes)),
+                false => self.free(inner, id, offset, bytes),
+            }
+        }
+    }
+}
+
+/// A range of a [`Store`]; dropping it gives it back.
+pub struct FileRange {
+    store: Arc<Store>,
+    id: BlockId,
+    offset: u64,
+    bytes: u64,
+}
+
+impl FileRange {
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.store.file()
+    }
+
+    /// Where it begins in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+impl Drop for FileRange {
+    fn drop(&mut self) {
+        self.store.give(self.id, self.offset, self.bytes);
+    }
+}
+
+/// The [`Store`] of another process.
+pub struct ForeignStore {
+    file: OwnedFd,
+    /// How often each range is held, by its offset.
+    held: Mutex<HashMap<u64, usize>>,
+}
+
+impl ForeignStore {
+    /// A file that was opened for this process alone: locks belong to the opening.
+    pub fn new(file: OwnedFd) -> ForeignStore {
+        ForeignStore { file, held: Mutex::new(Rank::Store, HashMap::new()) }
+    }
+
+    /// Holds a range, so that its owner does not reuse it. The caller finds out afterwards whether the range is what
+    /// it wants.
+    pub fn hold(self: &Arc<ForeignStore>, offset: u64, bytes: u64) -> io::Result<ForeignRange> {
+        let mut held = self.held.lock();
+        let count = held.entry(offset).or_default();
+        if *count == 0
+            && let Err(error) = set_lock(self.file.as_raw_fd(), libc::F_RDLCK, offset, bytes)
+        {
+            held.remove(&offset);
+            return Err(error);
+        }
+        *count += 1;
+        drop(held);
+        Ok(ForeignRange { store: self.clone(), offset, bytes })
+    }
+}
+
+/// A range of another process's memory; dropping it lets it go.
+pub struct ForeignRange {
+    store: Arc<ForeignStore>,
+    offset: u64,
+    bytes: u64,
+}
+
+impl ForeignRange {
+    /// How many bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.store.file.as_fd()
+    }
+
+    /// Where it begins in the file.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+impl Drop for ForeignRange {
+    fn drop(&mut self) {
+        let mut held = self.store.held.lock();
+        let Some(count) = held.get_mut(&self.offset) else { return };
+        *count -= 1;
+        if *count == 0 {
+            held.remove(&self.offset);
+            let file = self.store.file.as_raw_fd();
+            if let Err(error) = set_lock(file, libc::F_UNLCK, self.offset, self.bytes) {
+                log::warn!("memory of another process stays held until this one ends: {error}");
+            }
+        }
+    }
+}
+
+fn lock_of(kind: libc::c_int, offset: u64, bytes: u64) -> libc::flock {
+    // SAFETY: a plain struct of numbers, for which zero is a value.
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    (lock.l_start, lock.l_len) = (offset as libc::off_t, bytes as libc::off_t);
+    lock
+}
+
+/// True if another opening of the file has a lock on a byte of the range.
+fn is_locked(file: RawFd, offset: u64, bytes: u64) -> bool {
+    let mut lock = lock_of(libc::F_WRLCK, offset, bytes);
+    // SAFETY: the kernel reads and writes the struct.
+    let asked = unsafe { libc::fcntl(file, libc::F_OFD_GETLK, &raw mut lock) };
+    asked == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+fn set_lock(file: RawFd, kind: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
+    let lock = lock_of(kind, offset, bytes);
+    // SAFETY: the kernel reads the struct.
+    match unsafe { libc::fcntl(file, libc::F_OFD_SETLK, &raw const lock) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use rustix::fs::{Mode, OFlags};
+    use rustix::io::{pread, pwrite};
+
+    const MIB: u64 = 1 << 20;
+
+    fn reopened(store: &Store) -> Arc<ForeignStore> {
+        let path = format!("/proc/self/fd/{}", store.file.as_raw_fd());
+        let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        Arc::new(ForeignStore::new(file))
+    }
+
+    #[test]
+    fn a_range_is_zero_and_neighbours_follow_each_other() {
+        let store = Arc::new(Store::new("cairn-test").unwrap());
+        let first = store.take(2 * MIB, 2 * MIB).unwrap();
+        let second = store.take(4 * MIB, 2 * MIB).unwrap();
+        assert_eq!(second.offset(), first.offset() + 2 * MIB);
+        pwrite(first.file(), b"old", first.offset()).unwrap();
+        let offset = first.offset();
+        drop(first);
+        let again = store.take(2 * MIB, 2 * MIB).unwrap();
+        assert_eq!(again.offset(), offset);
+        let mut bytes = [9; 3];
+        pread(again.file(), &mut bytes, offset).unwrap();
+        assert_eq!(bytes, [0; 3]);
+    }
+
+    #[test]
+    fn a_range_that_another_process_holds_is_reused_when_that_lets_go() {
+        let store = Arc::new(Store::new("cairn-test").unwrap());
+        let foreign = reopened(&store);
+        let range = store.take(2 * MIB, 2 * MIB).unwrap();
+        pwrite(range.file(), b"kept", range.offset()).unwrap();
+        let (held, twice) = (
+            foreign.hold(range.offset(), 2 * MIB).unwrap(),
+            foreign.hold(range.offset(), 2 * MIB).unwrap(),
+        );
+        let offset = range.offset();
+        drop(range);
+        assert_eq!(store.lent(), 2 * MIB);
+        assert_ne!(store.take(2 * MIB, 2 * MIB).unwrap().offset(), offset);
+        drop(twice);
+        let mut bytes = [0; 4];
+        pread(held.file(), &mut bytes, held.offset()).unwrap();
+        assert_eq!((&bytes, store.lent()), (b"kept", 2 * MIB));
+        drop(held);
+        assert_eq!(store.lent(), 0);
+        assert_eq!(store.take(2 * MIB, 2 * MIB).unwrap().offset(), offset);
+    }
+}
