@@ -13,6 +13,8 @@ import torch, torch_npu
 a = torch.ones(1000, 1000, device="npu")
 for _ in range(3):
     b = a @ a
+    # Else torch_npu may free b before its queue submits the product that names it.
+    torch.npu.synchronize()
 del a
 torch.npu.synchronize()
 print(b[0, 0].item())
