@@ -764,6 +764,19 @@ def norm_rope_cache(kv, gamma, cos, sin, index, keys, values, epsilon):
     return *caches, rope.to(kv.dtype), norm.to(kv.dtype)
 
 
+def norm_rope_cache_apart(keys, gamma, cos, sin, index, values, key_cache, value_cache, epsilon):
+    """What KvRmsNormRopeCache makes of keys and values apart, its caches by slots: keys normalised, their first features rotated."""
+    norm, width = root_mean_square_norm(keys, gamma, epsilon).double(), cos.shape[-1]
+    new = torch.cat((rotated_halves(norm[..., :width], cos, sin, True).double(), norm[..., width:]), -1)
+    caches = [cache.clone() for cache in (key_cache, value_cache)]
+    for token, slot in enumerate(index.flatten().tolist()):
+        batch, position = divmod(token, keys.shape[2])
+        if slot >= 0:
+            block, at = divmod(slot, key_cache.shape[1])
+            caches[0][block, at], caches[1][block, at] = new[batch, :, position].to(keys.dtype), values[batch, :, position]
+    return *caches, new.to(keys.dtype), values
+
+
 def in_chunks(cache):
     """Blocks, positions, heads, features as blocks, chunks of 16 features of all heads, positions, features."""
     return cache.flatten(2).unflatten(2, (-1, 16)).transpose(1, 2).contiguous()
