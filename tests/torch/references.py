@@ -764,6 +764,72 @@ def norm_rope_cache(kv, gamma, cos, sin, index, keys, values, epsilon):
     return *caches, rope.to(kv.dtype), norm.to(kv.dtype)
 
 
+def norm_rope_cache_apart(keys, gamma, cos, sin, index, values, key_cache, value_cache, epsilon):
+    """What KvRmsNormRopeCache makes of keys and values apart, its caches by slots: keys normalised, their first features rotated."""
+    norm, width = root_mean_square_norm(keys, gamma, epsilon).double(), cos.shape[-1]
+    new = torch.cat((rotated_halves(norm[..., :width], cos, sin, True).double(), norm[..., width:]), -1)
+    caches = [cache.clone() for cache in (key_cache, value_cache)]
+    for token, slot in enumerate(index.flatten().tolist()):
+        batch, position = divmod(token, keys.shape[2])
+        if slot >= 0:
+            block, at = divmod(slot, key_cache.shape[1])
+            caches[0][block, at], caches[1][block, at] = new[batch, :, position].to(keys.dtype), values[batch, :, position]
+    return *caches, new.to(keys.dtype), values
+
+
+def turned(x, sin, cos, kind):
+    """Rotated pairs: of neighbours (1) or of halves (2)."""
+    if kind == 0:
+        return x
+    first, second = (x[..., ::2], x[..., 1::2]) if kind == 1 else x.chunk(2, -1)
+    partner = torch.stack((-second, first), -1).flatten(-2) if kind == 1 else torch.cat((-second, first), -1)
+    return x * cos.double() + partner * sin.double()
+
+
+def norm_rope_concat(sources, affine, sin, cos, kind, order, epsilon=1e-5):
+    """Results of query, key and value, each (its own, another source's or None), and mean and reciprocal root of each line: of query,
+    key, then of the other source's. `affine` has for each in the same order None, () or weight and bias."""
+    results, stats = [], {}
+    for which, pair in enumerate(sources):
+        parts = []
+        for source, x in enumerate(pair):
+            if x is None:
+                continue
+            y, norm = x.double(), affine[2 * source + which] if which < 2 else None
+            if norm is not None:
+                mean, root = y.mean(-1, True), (y.var(-1, correction=0, keepdim=True) + epsilon).rsqrt()
+                stats[2 * source + which] = mean.float(), root.float()
+                y = (y - mean) * root
+                y = y * norm[0].double() + norm[1].double() if norm else y
+            parts.append(y)
+        joined = torch.cat(parts[::-1] if order else parts, 1).transpose(1, 2)
+        results.append((turned(joined, sin, cos, kind) if which < 2 else joined).to(pair[0].dtype))
+    return *results, *(one for which in sorted(stats) for one in stats[which])
+
+
+def norm_rope_concat_gradients(grads, sources, norms, sin, cos, kind, order):
+    """The gradients of query, key, value and of another source's, then of weights and biases. `norms` has for each of query, key and
+    the other source's weight or None, mean and reciprocal root."""
+    own, other, affine = [], [], []
+    for which, grad in enumerate(grads):
+        pair = sources[min(which, 1)]
+        if which < 2:
+            before = torch.zeros(grad.shape, dtype=torch.float64, requires_grad=True)
+            (grad,) = torch.autograd.grad(turned(before, sin, cos, kind), before, grad.double())
+        lengths = [x.shape[1] for x in pair]
+        parts = grad.double().transpose(1, 2).split(lengths[::-1] if order else lengths, 1)
+        for source, dy in enumerate(parts[::-1] if order else parts):
+            if which < 2:
+                weight, mean, root = norms[2 * source + which]
+                hat = (pair[source].double() - mean) * root.double()
+                if weight is not None:
+                    affine += [(dy * hat).sum((0, 1, 2)), dy.sum((0, 1, 2))]
+                    dy = dy * weight.double()
+                dy = root * (dy - dy.mean(-1, True) - hat * (dy * hat).mean(-1, True))
+            (other if source else own).append(dy)
+    return tuple(one.to(grads[0].dtype) for one in (*own, *other, *affine))
+
+
 def in_chunks(cache):
     """Blocks, positions, heads, features as blocks, chunks of 16 features of all heads, positions, features."""
     return cache.flatten(2).unflatten(2, (-1, 16)).transpose(1, 2).contiguous()

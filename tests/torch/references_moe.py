@@ -62,6 +62,17 @@ def choice(x, k, bias=None, kept=1, groups=1, by_pairs=False, renorm=False, norm
     return (weights * scale).to(x.dtype), experts.int(), every
 
 
+def fused_choice(x, bias, groups, kept, counted, k, scale=None):
+    """Weights and experts: groups compared by the sum of their greatest biased weights; with a scale, weights divided by their sum."""
+    every = torch.sigmoid(x.float())
+    grouped = (every + bias.float()).reshape(len(x), groups, -1)
+    chosen = grouped.topk(counted, -1).values.sum(-1).topk(kept, -1).indices
+    allowed = torch.zeros(len(x), groups, dtype=torch.bool).scatter(1, chosen, True)
+    experts = grouped.masked_fill(~allowed[..., None], -torch.inf).reshape(x.shape).topk(k, -1).indices
+    weights = every.gather(1, experts)
+    return weights if scale is None else weights / weights.sum(-1, True) * scale, experts.int()
+
+
 def choice_gradient(norm, grad, experts, scale, epsilon):
     """The gradient of the scores, by autograd of the logistic choice."""
     scores = torch.logit(norm.double()).requires_grad_()
@@ -124,6 +135,23 @@ def finalize(expanded, places, weights=None, added=(), bias=None, experts=None, 
     if weights is not None:
         terms = terms * weights.float()[..., None]
     return (terms.sum(1) + sum(one.float() for one in added)).to(expanded.dtype)
+
+
+def part_rows(rows, places, start, end):
+    """The row of each place, where only those from start to end are there, and zeros elsewhere."""
+    there = (places >= start) & (places < end)
+    return rows.float()[(places.long() - start).clamp(0, end - start - 1)] * there.reshape(-1, *[1] * (rows.dim() - 1))
+
+
+def unpermute_part_gradients(grad, places, rows, weights, start, end):
+    """The gradients of the rows that are there, those after them zeros, and of the weights."""
+    slots = grad.float().repeat_interleave(weights.shape[1], 0)
+    by_weight = (slots * part_rows(rows, places, start, end)).sum(-1).reshape(weights.shape).to(weights.dtype)
+    out = torch.zeros(len(rows), grad.shape[1])
+    for slot, place in enumerate(places.tolist()):
+        if start <= place < end:
+            out[place - start] = slots[slot] * weights.flatten()[slot].float()
+    return out.to(grad.dtype), by_weight
 
 
 def finalize_gradients(grad, places, expanded, weights):
@@ -382,7 +410,7 @@ def packed_sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, query_ends, 
 
 def most_important(q, k, w, count, causal=True, values=False):
     """The numbers of the keys that matter most to each query of each batch, -1 where there are no more; with `values` also how
-    much they matter."""
+    much they matter, in that type if it is one."""
     numbers = torch.full((*q.shape[:2], 1, count), -1, dtype=torch.int32)
     best = torch.full(numbers.shape, -torch.inf)
     for b in range(len(q)):
@@ -392,7 +420,8 @@ def most_important(q, k, w, count, causal=True, values=False):
             order = scores.sort(descending=True, stable=True).indices[:count].int()
             numbers[b, s, 0, : len(order)] = order
             best[b, s, 0, : len(order)] = scores[order]
-    return (numbers, best.to(q.dtype)) if values else numbers
+    dtype = values if isinstance(values, torch.dtype) else q.dtype
+    return (numbers, best.to(dtype)) if values else numbers
 
 
 def placed(experts, table, rank=None, ranks=None):

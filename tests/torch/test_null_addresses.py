@@ -15,7 +15,7 @@ NULL_POINTER, INVALID = 161001, 161002
 
 DECLARATION = re.compile(r"aclnnStatus (aclnn\w+)GetWorkspaceSize\(\s*([^;]*?)\s*uint64_t \*workspaceSize,\s+aclOpExecutor", re.S)
 NUMBERS = {
-    "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "int": ctypes.c_int32, "aclDataType": ctypes.c_int32, "int8_t": ctypes.c_int8,
+    "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "int": ctypes.c_int32, "aclDataType": ctypes.c_int32, "int8_t": ctypes.c_int8, "uint32_t": ctypes.c_uint32,
     "uint64_t": ctypes.c_uint64, "double": ctypes.c_double, "float": ctypes.c_float, "bool": ctypes.c_bool,
 }  # fmt: skip
 

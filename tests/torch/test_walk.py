@@ -31,6 +31,7 @@ TOLERANCES = {
 SUMS = re.compile("Conv|MatMul|GEMM")
 C_TYPES = {
     "int64_t": c_int64, "int32_t": c_int, "int": c_int, "aclDataType": c_int, "int8_t": ctypes.c_int8, "uint64_t": c_uint64,
+    "uint32_t": ctypes.c_uint32,
     "double": ctypes.c_double, "float": ctypes.c_float, "bool": ctypes.c_bool,
 }  # fmt: skip
 

@@ -157,9 +157,10 @@ proptest! {
         tokens in 1usize..6,
         groups in 1usize..5,
         size in 2usize..6,
-        by_pairs in any::<bool>(),
+        counted in 1usize..6,
         seed in any::<u32>(),
     ) {
+        let counted = counted.min(size);
         let (count, kept) = (groups * size, groups.div_ceil(2));
         let slots = 1 + seed as usize % (kept * size);
         let scores = numbers(seed, tokens * count);
@@ -175,7 +176,7 @@ proptest! {
             norm: Norm::Sigmoid,
             groups,
             kept_groups: kept,
-            by_pairs,
+            counted,
             renorm: Renorm::Sum(1e-6),
             scale: 2.0,
         };
@@ -199,7 +200,7 @@ proptest! {
             let score = |group: usize| {
                 let mut values = biased[group * size..(group + 1) * size].to_vec();
                 values.sort_by(|a, b| b.total_cmp(a));
-                if by_pairs { values[0] + values[1] } else { values[0] }
+                values[..counted].iter().sum::<f64>()
             };
             let mut order: Vec<usize> = (0..groups).collect();
             order.sort_by(|a, b| score(*b).total_cmp(&score(*a)));

@@ -59,6 +59,7 @@ impl Argument {
             "int64_t" => "i64".into(),
             "int32_t" | "int" | "aclDataType" => "i32".into(),
             "int8_t" => "i8".into(),
+            "uint32_t" => "u32".into(),
             "uint64_t" => "u64".into(),
             "double" => "f64".into(),
             "float" => "f32".into(),

@@ -221,6 +221,7 @@ arguments! {
     i64: |value, _name| Ok(Arg::Int(value));
     i32: |value, _name| Ok(Arg::Int(i64::from(value)));
     i8: |value, _name| Ok(Arg::Int(i64::from(value)));
+    u32: |value, _name| Ok(Arg::Int(i64::from(value)));
     u64: |value, _name| Ok(Arg::Int(value as i64));
     f64: |value, _name| Ok(Arg::Float(value));
     f32: |value, _name| Ok(Arg::Float(f64::from(value)));

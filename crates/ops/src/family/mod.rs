@@ -58,6 +58,7 @@ mod max_pool;
 mod moe;
 mod norm;
 mod norm_adaptive;
+mod norm_rope_concat;
 mod norm_shape;
 mod norm_sum;
 mod nsa_compress;
@@ -194,6 +195,7 @@ pub const ROWS: &[&[Row]] = &[
     loss::ROWS,
     norm::ROWS,
     norm_adaptive::ROWS,
+    norm_rope_concat::ROWS,
     norm_sum::ROWS,
     reduction::ROWS,
     refused::ROWS,

@@ -42,6 +42,7 @@ pub mod moe;
 pub mod multinomial;
 pub mod nonzero;
 pub mod norm;
+pub mod norm_rope;
 pub mod nucleus;
 pub mod number;
 pub mod order;

@@ -118,7 +118,8 @@ pub struct RowSteps<'a> {
     pub norm: Option<(View<'a>, f32)>,
     /// What the features are multiplied by then.
     pub factor: f32,
-    /// The rotation, with cosines and sines: batches, positions, features (broadcast).
+    /// The rotation, with cosines and sines: batches, positions, features (broadcast). Where these have fewer features than
+    /// rows, the first of a row are rotated.
     pub rotation: Option<(Rotation, View<'a>, View<'a>)>,
 }
 
@@ -177,7 +178,7 @@ pub fn make_rows(
                 for (view, line) in [(cosines, &mut *cos), (sines, &mut *sin)] {
                     let strides = view.strides();
                     let at = batch as isize * strides[0] + position as isize * strides[1];
-                    fetch(view, at * view.item() as isize, line);
+                    fetch(view, at * view.item() as isize, &mut line[..view.dims()[2]]);
                 }
             }
             for head in 0..heads {
@@ -190,8 +191,11 @@ pub fn make_rows(
                 }
                 let done: &[f32] = match &steps.rotation {
                     None => line,
-                    Some((rotation, ..)) => {
-                        rotation.rotate(line, cos, sin, rotated);
+                    Some((rotation, cosines, _)) => {
+                        let width = cosines.dims()[2];
+                        let (cos, sin) = (&cos[..width], &sin[..width]);
+                        rotation.rotate(&line[..width], cos, sin, &mut rotated[..width]);
+                        rotated[width..].copy_from_slice(&line[width..]);
                         rotated
                     }
                 };

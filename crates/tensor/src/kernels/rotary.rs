@@ -80,7 +80,7 @@ impl Rotation {
 
     /// The gradient of the line, from that of the result.
     #[inline(always)]
-    fn rotate_backward<C: Real>(self, dy: &[C], cos: &[C], sin: &[C], dx: &mut [C]) {
+    pub(crate) fn rotate_backward<C: Real>(self, dy: &[C], cos: &[C], sin: &[C], dx: &mut [C]) {
         dx.fill(C::ZERO);
         for i in 0..dy.len() {
             let (at, other, negated) = self.pair(i, dy.len());

@@ -144,15 +144,11 @@ fn plan(
 
 /// Arguments: keys and values, what normalised features are multiplied by, cosines, sines, index, caches of keys and of values,
 /// scales and offsets, what is added to the mean square, order of the caches, whether rows are wanted, keys, values, what the
-/// caches become (absent: in place), values of another form.
+/// caches become (absent: in place), values apart: then all features are keys', normalised, and the first of them rotated.
 fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
     expect_not_quantised(call, 7..11)?;
-    if call.has(18) && call.layout(18)?.count() > 0 {
-        let name = call.parameter(18);
-        return Err(Error::invalid(format!(
-            "{name} is there: keys and values apart are not supported, expected none"
-        )));
-    }
+    let values =
+        if call.has(18) && call.layout(18)?.count() > 0 { Some(call.tensor(18)?) } else { None };
     let form = match call.text(12)? {
         "" => "Norm",
         form => form,
@@ -176,20 +172,38 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
     let (norm_features, rope_features) =
         (call.layout(1)?.count(), call.layout(2)?.dims().last().copied().unwrap_or(0));
     let [batches, heads, positions, features] = match *kv.dims() {
-        [batches, 1, positions, features] => [batches, 1, positions, features],
+        [batches, heads, positions, features] => [batches, heads, positions, features],
         _ => [0, 0, 0, 0],
     };
-    if heads != 1 || norm_features + rope_features != features || !rope_features.is_multiple_of(2) {
+    let fits = match &values {
+        None => heads == 1 && norm_features + rope_features == features,
+        Some(_) => heads > 0 && norm_features == features && rope_features <= features,
+    };
+    if !fits || !rope_features.is_multiple_of(2) {
         let (name, have) = (call.parameter(0), kv.dims());
-        return Err(Error::invalid(format!(
-            "{name} has the sizes {have:?}: expected batches, 1, positions, and {norm_features} features to normalise \
-             before {rope_features}, an even number, to rotate"
-        )));
+        let expected = match &values {
+            None => format!(
+                "batches, 1, positions, and {norm_features} features to normalise before {rope_features}, an even number, to rotate"
+            ),
+            Some(_) => format!(
+                "batches, heads, positions, and {norm_features} features to normalise, of which {rope_features}, an even number, are rotated"
+            ),
+        };
+        return Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {expected}")));
     }
+    let [key_features, value_features] = match &values {
+        None => [rope_features, norm_features],
+        Some(values) => {
+            let width = values.dims().last().copied().unwrap_or(0);
+            call.expect_same(18, values, 0, &kv)?;
+            call.expect_dims(18, values, &[batches, heads, positions, width])?;
+            [features, width]
+        }
+    };
     let wants_rows = call.flag_or(13, false)?;
     let mut targets = Vec::new();
     for (cache_at, out_at, row_at, width) in
-        [(6, 17, 15, norm_features), (5, 16, 14, rope_features)]
+        [(6, 17, 15, value_features), (5, 16, 14, key_features)]
     {
         let pages = Pages::new(call, cache_at, out_at, |call, cache| {
             let found = match slots {
@@ -198,7 +212,7 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
                 _ => by_positions(cache),
             };
             let fits = |one: &Layout| {
-                one.dims()[1] == 1
+                one.dims()[1] == heads
                     && one.dims()[2] * one.dims()[4] == width
                     && (slots != Slots::Batch || one.dims()[0] == batches)
             };
@@ -207,7 +221,7 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
                     call,
                     cache_at,
                     cache,
-                    &format!("what {form} has, with {width} features"),
+                    &format!("what {form} has, with {heads} heads of {width} features"),
                 )
             })
         })?;
@@ -216,7 +230,7 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
             false => None,
             true => {
                 let out = call.output(row_at)?;
-                call.expect_dims(row_at, &out, &[batches, 1, positions, width])?;
+                call.expect_dims(row_at, &out, &[batches, heads, positions, width])?;
                 call.expect_same(row_at, &out, 0, &kv)?;
                 Some(out.with_layout(out.permuted(&[0, 2, 1, 3])))
             }
@@ -230,6 +244,10 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
     let outs: Vec<&Operand> = outs.iter().collect();
     let kv = call.unaliased(kv, &outs);
     let rows = kv.permuted(&[0, 2, 1, 3]);
+    let values = values.map(|values| {
+        let values = call.unaliased(values, &outs);
+        values.with_layout(values.permuted(&[0, 2, 1, 3]))
+    });
     let epsilon = call.float(11)? as f32;
     let gamma = gamma(call, 1, &outs, norm_features)?;
     let dims = [batches, positions, rope_features];
@@ -248,20 +266,18 @@ fn norm_rope_cache(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let mut makings = Vec::new();
-    for (number, (pages, plain)) in targets.into_iter().enumerate() {
-        let is_norm = number == 0;
-        let (start, width) =
-            if is_norm { (0, norm_features) } else { (norm_features, rope_features) };
-        let layout = rows.sliced(3, start, width, 1);
-        let scratch = call.scratch(DType::Float, &row_scratch(layout.dims()));
-        makings.push(Making {
-            rows: kv.with_layout(layout),
-            norm: is_norm.then_some((gamma, epsilon)),
-            rotation: (!is_norm).then_some((Rotation::InterleaveHalf, cos, sin)),
-            plain,
-            pages: Some(pages),
-            scratch,
-        });
+    let (norm, rotation) = (Some((gamma, epsilon)), Some((Rotation::InterleaveHalf, cos, sin)));
+    let sources = match values {
+        None => [
+            (kv.with_layout(rows.sliced(3, 0, norm_features, 1)), norm, None),
+            (kv.with_layout(rows.sliced(3, norm_features, rope_features, 1)), None, rotation),
+        ],
+        Some(values) => [(values, None, None), (kv.with_layout(rows), norm, rotation)],
+    };
+    for ((pages, plain), (rows, norm, rotation)) in targets.into_iter().zip(sources) {
+        let scratch = call.scratch(DType::Float, &row_scratch(rows.dims()));
+        let pages = Some(pages);
+        makings.push(Making { rows, norm, rotation, plain, pages, scratch });
     }
     plan(call, makings, (index, 4), slots, positions)
 }
@@ -394,7 +410,8 @@ fn infer_kv(call: &Call<'_>) -> Result<Vec<Layout>> {
         }
         Layout::contiguous(kv.dtype, &dims)
     };
-    Ok(vec![call.layout(5)?.packed(), call.layout(6)?.packed(), rows(2), rows(1)])
+    let [keys, values] = if call.has(18) { [0, 18] } else { [2, 1] };
+    Ok(vec![call.layout(5)?.packed(), call.layout(6)?.packed(), rows(keys), rows(values)])
 }
 
 fn infer_all(call: &Call<'_>) -> Result<Vec<Layout>> {

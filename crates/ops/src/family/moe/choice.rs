@@ -93,7 +93,7 @@ fn softmax_choice(call: &mut Call<'_>) -> Result<Plan> {
         norm: if renorm == 1 { Norm::None } else { Norm::Softmax },
         groups: 1,
         kept_groups: 1,
-        by_pairs: false,
+        counted: 1,
         renorm: if renorm == 1 { Renorm::Softmax } else { Renorm::None },
         scale: 1.0,
     };
@@ -201,7 +201,7 @@ fn group_choice(call: &mut Call<'_>) -> Result<Plan> {
         norm,
         groups,
         kept_groups,
-        by_pairs,
+        counted: 1 + usize::from(by_pairs),
         renorm: if sums { Renorm::Sum(epsilon) } else { Renorm::None },
         scale,
     };
@@ -220,6 +220,69 @@ fn group_choice(call: &mut Call<'_>) -> Result<Plan> {
             weights: memory.out(&weights),
             experts: memory.out(&experts),
             norm: norm_out.map(|out| memory.out(&out)),
+            scratch: memory.scratch(&scratch),
+            entries: memory.scratch(&entries),
+        };
+        choose(memory.parallel, &choice, &chosen).map_err(Fault)
+    })
+}
+
+/// Arguments: x, bias, two tables of experts, groups, groups that are kept, experts that a group is compared by, k, norm type, whether
+/// weights are divided by their sum, scale, whether experts are looked up in the tables, y, experts.
+fn sigmoid_choice(call: &mut Call<'_>) -> Result<Plan> {
+    let (weights, experts) = (call.output(12)?, call.output(13)?);
+    let outs = [&weights, &experts];
+    one_of(call, 8, 0..=0)?;
+    if call.flag(11)? {
+        let (name, table) = (call.parameter(11), call.parameter(3));
+        return Err(Error::invalid(format!(
+            "{name} = true: the function's documentation does not say which expert of a row of {table} is taken"
+        )));
+    }
+    let (x, bias) = (call.read(0, &outs)?, call.read(1, &outs)?);
+    call.expect_dtype(0, &x, TYPES)?;
+    let [tokens, count] = matrix(call, 0, &x, &[2])?;
+    call.expect_same(1, &bias, 0, &x)?;
+    call.expect_dims(1, &bias, &[count])?;
+    if count == 0 || count > 1024 {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} has {count} experts: expected 1 to 1024")));
+    }
+    let groups = one_of(call, 4, 1..=(count.min(256) as i64))? as usize;
+    if !count.is_multiple_of(groups) {
+        let name = call.parameter(4);
+        return Err(Error::invalid(format!(
+            "{name} = {groups} groups of {count} experts: expected groups of one size"
+        )));
+    }
+    let size = count / groups;
+    let kept_groups = one_of(call, 5, 1..=(groups as i64))? as usize;
+    let counted = one_of(call, 6, 1..=(size as i64))? as usize;
+    let k = one_of(call, 7, 1..=((size * kept_groups) as i64))? as usize;
+    let is_normed = call.flag(9)?;
+    for (at, out, dtype) in [(12, &weights, DType::Float), (13, &experts, DType::Int32)] {
+        call.expect_dims(at, out, &[tokens, k])?;
+        call.expect_dtype(at, out, &[dtype])?;
+    }
+    let choice = Choice {
+        norm: Norm::Sigmoid,
+        groups,
+        kept_groups,
+        counted,
+        renorm: if is_normed { Renorm::Sum(0.0) } else { Renorm::None },
+        scale: if is_normed { call.float(10)? as f32 } else { 1.0 },
+    };
+    let scratch = call.scratch(DType::Float, &[tokens, count]);
+    let entries = call.scratch(DType::Uint8, &[tokens.saturating_mul(count), 8]);
+    call.plan(move |memory| {
+        let chosen = Chosen {
+            scores: x.view(memory),
+            bias: Some(bias.view(memory)),
+            finished: None,
+            by_kind: None,
+            weights: memory.out(&weights),
+            experts: memory.out(&experts),
+            norm: None,
             scratch: memory.scratch(&scratch),
             entries: memory.scratch(&entries),
         };
@@ -359,6 +422,7 @@ pub const ROWS: &[Row] = &[
         A(13),
     ]),
     aclnn("MoeGatingTopKV2", group_choice),
+    aclnn("MoeFusedTopk", sigmoid_choice),
     aclnn("MoeGatingTopKBackward", backward),
 ];
 

@@ -32,6 +32,8 @@ const MODE: usize = 11;
 const RANGES: [usize; 3] = [12, 13, 14];
 const SLOTS: usize = 15;
 const OUT: usize = 16;
+/// After what [`unpermute`] has: which rows of all the expanded tensor has.
+const ROW_RANGE: usize = 18;
 
 /// A tensor of places: the row of each slot, in the order of slots or in that of the numbers of slots.
 #[derive(Clone, Copy)]
@@ -45,6 +47,8 @@ struct Places {
     may_lack: bool,
     /// The places that there are.
     limit: usize,
+    /// The place of the first row that is there.
+    start: usize,
     name: &'static str,
 }
 
@@ -77,7 +81,8 @@ impl Places {
         let (access, places) = (PositionAccess::new(self.read.prepared(memory)), *self);
         move |token, slot| {
             let value: i64 = access.get(&[places.at(token, slot)]);
-            usize::try_from(value).ok().filter(|row| *row < rows)
+            let row = usize::try_from(value).ok()?.checked_sub(places.start)?;
+            (row < rows).then_some(row)
         }
     }
 }
@@ -123,6 +128,38 @@ fn expert_range(call: &Call<'_>, at: usize) -> Result<Range<i64>> {
             Err(Error::invalid(format!("{name} = {values:?} is no range of experts")))
         }
     }
+}
+
+/// Which of `count` rows a tensor has that should have all: those from one number to another. Absent, it has all.
+fn row_range(
+    call: &Call<'_>,
+    at: usize,
+    rows: (usize, &Layout),
+    count: usize,
+) -> Result<Option<Range<usize>>> {
+    let values = if call.has(at) { call.ints(at)? } else { Vec::new() };
+    let range = match values[..] {
+        [] => return Ok(None),
+        [start, end] if (0..=end).contains(&start) && end <= count as i64 => {
+            start as usize..end as usize
+        }
+        _ => {
+            let name = call.parameter(at);
+            return Err(Error::invalid(format!(
+                "{name} = {values:?}: expected two numbers from 0 to {count}, the lesser first"
+            )));
+        }
+    };
+    let (rows_at, layout) = rows;
+    if layout.dims()[0] < range.len() {
+        let (name, have, want) = (call.parameter(rows_at), layout.dims()[0], range.len());
+        return Err(Error::invalid(format!(
+            "{name} has {have} rows: expected {want}, one for each place from {} to {}",
+            range.start,
+            range.end as i64 - 1
+        )));
+    }
+    Ok(Some(range))
 }
 
 /// Checks experts against the number of biases.
@@ -242,7 +279,8 @@ fn finalize(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(PLACES, &places, &[DType::Int32])?;
     call.expect_dims(PLACES, &places, &[tokens * each])?;
     let may_lack = mode % 2 == 1 || special;
-    let limit = rows.dims()[0];
+    let range = row_range(call, ROW_RANGE, (EXPANDED, &rows), tokens * each)?;
+    let limit = range.as_ref().map_or(rows.dims()[0], Range::len);
     let places = Places {
         read: places,
         tokens,
@@ -250,6 +288,7 @@ fn finalize(call: &mut Call<'_>) -> Result<Plan> {
         by_column: mode < 2,
         may_lack,
         limit: if may_lack { limit } else { tokens * each },
+        start: range.map_or(0, |range| range.start),
         name: call.parameter(PLACES),
     };
     let (experts_name, bias_count) =
@@ -298,7 +337,7 @@ fn finalize(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// As [`finalize`], with the argument after its last, which says that experts have a capacity, and must not.
-fn unpermute(call: &mut Call<'_>) -> Result<Plan> {
+pub(super) fn unpermute(call: &mut Call<'_>) -> Result<Plan> {
     refuse_padded(call, OUT + 1)?;
     finalize(call)
 }
@@ -313,10 +352,15 @@ pub(super) fn refuse_padded(call: &Call<'_>, at: usize) -> Result<()> {
 }
 
 /// The gradient of tokens that were put in the order of their experts: the sum of what their slots got. Arguments: gradient,
-/// places, slots of each token, mode, active slots, out.
+/// places, slots of each token, mode, active slots, out; then perhaps which rows of all the gradient has, the gradient of the numbers
+/// that went with the rows, out.
 fn expanding_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
-    let grad = call.read_by_index(0, &[&out])?;
+    let has_numbers = call.has(6) && call.has(7);
+    let numbers_out = if has_numbers { Some(call.output(8)?) } else { None };
+    let mut outs = vec![&out];
+    outs.extend(&numbers_out);
+    let grad = call.read_by_index(0, &outs)?;
     call.expect_dtype(0, &grad, TYPES)?;
     call.expect_same(5, &out, 0, &grad)?;
     let may_lack = call.flag(3)?;
@@ -326,7 +370,7 @@ fn expanding_gradient(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(2);
         return Err(Error::invalid(format!("{name} = {each}: expected a number above 0")));
     };
-    let places = call.read(1, &[&out])?;
+    let places = call.read(1, &outs)?;
     call.expect_dtype(1, &places, &[DType::Int32])?;
     let &[count] = places.dims() else {
         let (name, dims) = (call.parameter(1), places.dims());
@@ -345,7 +389,20 @@ fn expanding_gradient(call: &mut Call<'_>) -> Result<Plan> {
     }
     let tokens = count / each;
     call.expect_dims(5, &out, &[tokens, rows.dims()[1]])?;
-    let limit = rows.dims()[0];
+    let range = row_range(call, 6, (0, &rows), count)?;
+    let limit = range.as_ref().map_or(rows.dims()[0], Range::len);
+    let numbers = match &numbers_out {
+        Some(out) => {
+            let read = call.read_by_index(7, &outs)?;
+            call.expect_dtype(7, &read, TYPES)?;
+            call.expect_dims(7, &read, &[read.count()])?;
+            row_range(call, 6, (7, &read), count)?;
+            call.expect_dims(8, out, &[tokens, each])?;
+            call.expect_dtype(8, out, TYPES)?;
+            Some((read, *out))
+        }
+        None => None,
+    };
     let places = Places {
         read: places,
         tokens,
@@ -353,6 +410,7 @@ fn expanding_gradient(call: &mut Call<'_>) -> Result<Plan> {
         by_column: false,
         may_lack,
         limit: if may_lack { limit } else { count },
+        start: range.map_or(0, |range| range.start),
         name: call.parameter(1),
     };
     let grad = grad.with_layout(rows);
@@ -360,6 +418,17 @@ fn expanding_gradient(call: &mut Call<'_>) -> Result<Plan> {
         places.check(memory)?;
         let grad = PositionAccess::new(grad.view(memory));
         let row = places.rows(memory, limit);
+        if let Some((numbers, out)) = numbers {
+            let (from, to) = (
+                PositionAccess::new(numbers.view(memory)),
+                PositionAccessMut::new(memory.out(&out)),
+            );
+            for slot in 0..count {
+                let (token, slot) = (slot / each, slot % each);
+                let number = row(token, slot).map_or(0.0, |row| from.get::<f32>(&[row]));
+                to.set(&[token, slot], number);
+            }
+        }
         combine(
             memory.parallel,
             memory.out(&out),
@@ -375,7 +444,7 @@ fn expanding_gradient(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The gradients of what [`finalize`] sums. Arguments: gradient, places, expanded x, weights, experts, bias, mode, out of the
-/// expanded x, out of the weights.
+/// expanded x, out of the weights; then perhaps which rows of all the expanded x has.
 fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let expanded_out = call.output(7)?;
     let has_weights = call.has(3);
@@ -429,6 +498,8 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let places = call.read(1, &outs)?;
     call.expect_dtype(1, &places, &[DType::Int32])?;
     call.expect_dims(1, &places, &[tokens * each])?;
+    let range = row_range(call, 9, (7, &rows), tokens * each)?;
+    let there = range.as_ref().map_or(limit, Range::len);
     let places = Places {
         read: places,
         tokens,
@@ -436,6 +507,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
         by_column: false,
         may_lack,
         limit: if may_lack { limit } else { tokens * each },
+        start: range.map_or(0, |range| range.start),
         name: call.parameter(1),
     };
     let owners = call.scratch(DType::Int32, &[limit]);
@@ -449,7 +521,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
         if let (Some(experts), Some(_)) = (&experts, &bias) {
             check_experts(experts_name, experts, [tokens, each], bias_count)?;
         }
-        let row = places.rows(memory, limit);
+        let row = places.rows(memory, there);
         let (grad, parallel) = (grad.view(memory), memory.parallel);
         let owner = memory.scratch(&owners);
         fill_scalar(parallel, owner, Scalar::from(-1));
@@ -490,13 +562,13 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// As [`gradients`], where the mode must be false.
-fn unpermute_gradients(call: &mut Call<'_>) -> Result<Plan> {
+pub(super) fn unpermute_gradients(call: &mut Call<'_>) -> Result<Plan> {
     refuse_padded(call, 6)?;
     gradients(call)
 }
 
 /// As [`expanding_gradient`], where the mode must be false.
-fn permute_gradient(call: &mut Call<'_>) -> Result<Plan> {
+pub(super) fn permute_gradient(call: &mut Call<'_>) -> Result<Plan> {
     refuse_padded(call, 3)?;
     expanding_gradient(call)
 }

@@ -64,6 +64,8 @@ pub(super) fn attention_gradients(call: &mut Call<'_>) -> Result<Plan> {
         lengths: [8, 9],
         table: None,
         layouts: [14, 14],
+        paged: "PA_BSND",
+        bounds: false,
         mode: 15,
         windows: [16, 17],
         widths: &[i32::MAX as i64, i64::MAX],

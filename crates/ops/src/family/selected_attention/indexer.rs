@@ -4,7 +4,8 @@
 //! and the chosen ones with their numbers.
 
 use super::sequences::{SequenceArguments, Sequences};
-use super::{TYPES, as_rows, three};
+use super::{TYPES, as_rows, expect_only, three};
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::family::sorting::overwritten_workspace;
@@ -21,6 +22,74 @@ const CHUNK: usize = 64;
 /// Arguments: query, key, weights, lengths of queries, lengths of keys, table, layouts of queries and keys, how many are chosen,
 /// mode, two windows, whether values are wanted, numbers, values.
 pub(super) fn choose(call: &mut Call<'_>) -> Result<Plan> {
+    let at = SequenceArguments {
+        lengths: [3, 4],
+        table: Some(5),
+        layouts: [6, 7],
+        paged: "PA_BSND",
+        bounds: false,
+        mode: 9,
+        windows: [10, 11],
+        widths: &[i64::MAX],
+    };
+    choose_from(call, &at, None)
+}
+
+/// Arguments: as of [`choose`], where whether values are wanted is a number, and lengths of packed sequences begin with a 0; then lengths
+/// of queries that count, of keys that count, remainders of compressed keys, what is added to numbers, how many keys are compressed to one.
+pub(super) fn choose_of_compressed(call: &mut Call<'_>) -> Result<Plan> {
+    for at in [15, 18] {
+        if call.has(at) && call.layout(at)?.count() > 0 {
+            let name = call.parameter(at);
+            return Err(Error::invalid(format!(
+                "{name} is there: the function's documentation does not support it on this model"
+            )));
+        }
+    }
+    let is_paged = call.text(7)? == "PA_BBND";
+    for (at, layout_at) in [(3, 6), (4, 7)] {
+        if call.has(at) && call.text(layout_at)? != "TND" {
+            let (name, layout) = (call.parameter(at), call.parameter(layout_at));
+            let have = call.text(layout_at)?;
+            return Err(Error::invalid(format!("{name} is there, but {layout} = {have:?}")));
+        }
+    }
+    if call.has(16) && !is_paged {
+        let (name, layout) = (call.parameter(16), call.parameter(7));
+        return Err(Error::invalid(format!("{name} is there, but {layout} is not PA_BBND")));
+    }
+    let (ratio, mode) = (call.int(19)?, call.int(9)?);
+    if ratio < 1 || (ratio > 1 && mode == 3) {
+        let (name, mode_name) = (call.parameter(19), call.parameter(9));
+        return Err(Error::invalid(match ratio {
+            ..1 => format!("{name} = {ratio}: expected a number above 0"),
+            _ => format!(
+                "{name} = {ratio} with {mode_name} = 3: the function's documentation does not say which compressed keys a \
+                 query may see"
+            ),
+        }));
+    }
+    let wanted = expect_only(call, 12, &[0, 1])? == 1;
+    call.replace(12, Arg::Flag(wanted));
+    let at = SequenceArguments {
+        lengths: [3, if is_paged { 16 } else { 4 }],
+        table: Some(5),
+        layouts: [6, 7],
+        paged: "PA_BBND",
+        bounds: true,
+        mode: 9,
+        windows: [10, 11],
+        widths: &[i64::MAX],
+    };
+    choose_from(call, &at, Some(DType::Float))
+}
+
+/// The choice, with values of a type, or that of the queries.
+fn choose_from(
+    call: &mut Call<'_>,
+    at: &SequenceArguments,
+    value_type: Option<DType>,
+) -> Result<Plan> {
     let numbers = call.output(13)?;
     let values = match call.flag(12)? {
         true => Some(call.output(14)?),
@@ -32,15 +101,7 @@ pub(super) fn choose(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &query, TYPES)?;
     call.expect_same(1, &key, 0, &query)?;
     call.expect_dtype(2, &weights, &[query.dtype, DType::Float])?;
-    let at = SequenceArguments {
-        lengths: [3, 4],
-        table: Some(5),
-        layouts: [6, 7],
-        mode: 9,
-        windows: [10, 11],
-        widths: &[i64::MAX],
-    };
-    let sequences = Sequences::read(call, &at, &query, &key, &outs)?;
+    let sequences = Sequences::read(call, at, &query, &key, &outs)?;
     let (query_rows, key_rows) = (as_rows(call, 0, &query)?, as_rows(call, 1, &key)?);
     let [queries, heads, features] = three(call, 0, query_rows.dims())?;
     let [_, key_heads, key_features] = three(call, 1, key_rows.dims())?;
@@ -73,7 +134,7 @@ pub(super) fn choose(call: &mut Call<'_>) -> Result<Plan> {
     let value_rows = match &values {
         Some(values) => {
             call.expect_dims(14, values, &dims)?;
-            call.expect_same(14, values, 0, &query)?;
+            call.expect_dtype(14, values, &[value_type.unwrap_or(query.dtype)])?;
             Some(as_rows(call, 14, values.layout())?)
         }
         None => None,

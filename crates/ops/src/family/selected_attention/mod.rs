@@ -14,7 +14,7 @@ pub use nodes::NODES;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::table::ArgSource::{self, A};
+use crate::table::ArgSource::{self, A, I};
 use crate::table::{Row, aclnn};
 use cairn_tensor::{DType, Layout};
 
@@ -56,6 +56,12 @@ const SPARSE_V2: &[ArgSource] = &[
     A(20), A(21), A(9),
 ];
 
+#[rustfmt::skip]
+const INDEXER_V2: &[ArgSource] = &[
+    A(0), A(1), A(2), A(3), A(4), A(8), A(13), A(14), A(11), A(15), I(i64::MAX), I(i64::MAX), A(17), A(18), A(19), A(5), A(6),
+    A(7), A(9), A(16),
+];
+
 /// The rows of these families.
 pub const ROWS: &[Row] = &[
     aclnn("NsaSelectedAttention", blocks::attention),
@@ -65,6 +71,7 @@ pub const ROWS: &[Row] = &[
     aclnn("SparseFlashAttentionGrad", gradients::attention_gradients),
     aclnn("NsaSelectedAttentionInfer", infer_blocks::attention),
     aclnn("LightningIndexer", indexer::choose),
+    aclnn("LightningIndexerV2", indexer::choose_of_compressed).with_args(INDEXER_V2),
     aclnn("LightningIndexerGrad", index_gradients::gradients),
     aclnn("DenseLightningIndexerSoftmaxLse", index_gradients::statistics_of_all),
     aclnn("SparseLightningIndexerGradKLLoss", index_gradients::divergence_of_chosen),

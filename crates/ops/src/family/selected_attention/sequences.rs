@@ -28,6 +28,8 @@ enum Lengths {
     Known(Vec<i64>),
     /// The device does.
     Read(UnaliasedInput),
+    /// The device knows where they begin and the last one ends.
+    Bounds(UnaliasedInput),
 }
 
 impl Lengths {
@@ -35,16 +37,28 @@ impl Lengths {
         match self {
             Lengths::Known(values) => values.len(),
             Lengths::Read(read) => read.count(),
+            Lengths::Bounds(read) => read.count().saturating_sub(1),
         }
     }
 
     fn locate<'a>(&self, memory: &Memory<'a>) -> Vec<i64> {
         match self {
             Lengths::Known(values) => values.clone(),
-            Lengths::Read(read) => {
+            Lengths::Read(read) | Lengths::Bounds(read) => {
                 let access = PositionAccess::new(read.view(memory));
-                (0..read.count()).map(|at| access.get(&[at])).collect()
+                let first = usize::from(matches!(self, Lengths::Bounds(_)));
+                (first..read.count()).map(|at| access.get(&[at])).collect()
             }
+        }
+    }
+
+    /// What should be 0: where the first sequence begins.
+    fn begin(&self, memory: &Memory<'_>) -> i64 {
+        match self {
+            Lengths::Bounds(read) if read.count() > 0 => {
+                PositionAccess::new(read.view(memory)).get(&[0])
+            }
+            _ => 0,
         }
     }
 }
@@ -71,6 +85,7 @@ pub(super) struct LocatedSequences<'a> {
     all: &'a Sequences,
     query_lengths: Option<Vec<i64>>,
     key_lengths: Option<Vec<i64>>,
+    begins: [i64; 2],
     table: Option<PositionAccess<'a>>,
 }
 
@@ -80,6 +95,10 @@ pub(super) struct SequenceArguments {
     /// The table of blocks, where there may be one.
     pub(super) table: Option<usize>,
     pub(super) layouts: [usize; 2],
+    /// What the layout of keys in blocks is called.
+    pub(super) paged: &'static str,
+    /// Lists of packed sequences begin with a 0.
+    pub(super) bounds: bool,
     pub(super) mode: usize,
     pub(super) windows: [usize; 2],
     /// What the windows may be: they do not count in the modes there are.
@@ -95,14 +114,14 @@ impl Sequences {
         key: &Layout,
         outs: &[&Operand],
     ) -> Result<Sequences> {
-        let table = at.table;
+        let (table, paged) = (at.table, at.paged);
         let arrangement = |call: &Call<'_>, at: usize| match call.text(at)? {
             "" | "BSND" => Ok(Arrangement::Batches),
             "TND" => Ok(Arrangement::Packed),
-            "PA_BSND" if table.is_some() => Ok(Arrangement::Paged),
+            other if table.is_some() && other == paged => Ok(Arrangement::Paged),
             other => {
                 let name = call.parameter(at);
-                let more = if table.is_some() { " or PA_BSND" } else { "" };
+                let more = if table.is_some() { format!(" or {paged}") } else { String::new() };
                 Err(Error::invalid(format!("{name} = {other:?}: expected BSND, TND{more}")))
             }
         };
@@ -132,7 +151,7 @@ impl Sequences {
         for window in at.windows {
             expect_only(call, window, at.widths)?;
         }
-        let lengths = |call: &mut Call<'_>, at: usize, needed: bool| {
+        let lengths = |call: &mut Call<'_>, at: usize, needed: bool, bounds: bool| {
             if !call.has(at) {
                 let name = call.parameter(at);
                 return if needed { Err(Error::Null(format!("{name} is null"))) } else { Ok(None) };
@@ -143,10 +162,14 @@ impl Sequences {
             let read = call.read(at, outs)?;
             call.expect_dtype(at, &read, &[DType::Int32])?;
             call.expect_dims(at, &read, &[read.count()])?;
-            Ok(Some(Lengths::Read(read)))
+            Ok(Some(if bounds { Lengths::Bounds(read) } else { Lengths::Read(read) }))
         };
-        let query_lengths = lengths(call, at.lengths[0], query_kind == Arrangement::Packed)?;
-        let key_lengths = lengths(call, at.lengths[1], key_kind != Arrangement::Batches)?;
+        let [query_bounds, key_bounds] =
+            [query_kind, key_kind].map(|kind| at.bounds && kind == Arrangement::Packed);
+        let is_packed = query_kind == Arrangement::Packed;
+        let query_lengths = lengths(call, at.lengths[0], is_packed, query_bounds)?;
+        let needs_keys = key_kind != Arrangement::Batches;
+        let key_lengths = lengths(call, at.lengths[1], needs_keys, key_bounds)?;
         let count = match query_kind {
             Arrangement::Packed => query_lengths.as_ref().map_or(0, Lengths::count),
             _ => batches,
@@ -154,7 +177,9 @@ impl Sequences {
         for (at, one) in at.lengths.into_iter().zip([&query_lengths, &key_lengths]) {
             if let Some(have) = one.as_ref().map(Lengths::count).filter(|have| *have != count) {
                 let name = call.parameter(at);
-                return Err(Error::invalid(format!("{name} has {have} numbers: expected {count}")));
+                return Err(Error::invalid(format!(
+                    "{name} is for {have} sequences: expected {count}"
+                )));
             }
         }
         if key_kind == Arrangement::Batches && key_count != count {
@@ -192,8 +217,10 @@ impl Sequences {
 
     pub(super) fn locate<'a>(&'a self, memory: &Memory<'a>) -> LocatedSequences<'a> {
         let numbers = |lengths: &Option<Lengths>| lengths.as_ref().map(|one| one.locate(memory));
+        let begin = |lengths: &Option<Lengths>| lengths.as_ref().map_or(0, |one| one.begin(memory));
         LocatedSequences {
             all: self,
+            begins: [begin(&self.query_lengths), begin(&self.key_lengths)],
             query_lengths: numbers(&self.query_lengths),
             key_lengths: numbers(&self.key_lengths),
             table: self.table.map(|read| PositionAccess::new(read.view(memory))),
@@ -236,6 +263,10 @@ impl LocatedSequences<'_> {
 
     /// Fails where a length or a block leads out of the tensors.
     pub(super) fn check(&self) -> Outcome {
+        if let Some(which) = self.begins.iter().position(|begin| *begin != 0) {
+            let (name, value) = (self.all.names[which], self.begins[which]);
+            return Err(Fault(format!("{name}[0] = {value}: expected 0")));
+        }
         for at in 0..self.all.count {
             let most_keys = self.all.most_keys() as i64;
             let checks = [

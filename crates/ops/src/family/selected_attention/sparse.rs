@@ -152,6 +152,8 @@ pub(super) fn attention(call: &mut Call<'_>) -> Result<Plan> {
         lengths: [5, 6],
         table: Some(4),
         layouts: [11, 12],
+        paged: "PA_BSND",
+        bounds: false,
         mode: 13,
         windows: [14, 15],
         widths: &[i64::MAX],

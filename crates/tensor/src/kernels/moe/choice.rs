@@ -1,7 +1,7 @@
 //! Which experts a token is given to, and with which weights.
 
 use crate::kernels::access::{PositionAccess, PositionAccessMut};
-use crate::kernels::order::{Entry, Narrow, Ordered, entries, sort_entries};
+use crate::kernels::order::{Entry, Narrow, Ordered, Overwritten, entries, sort_entries};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -45,8 +45,8 @@ pub struct Choice {
     pub groups: usize,
     /// From how many of the groups experts are chosen.
     pub kept_groups: usize,
-    /// A group counts as much as its two greatest weights, rather than its greatest.
-    pub by_pairs: bool,
+    /// A group counts as much as so many of its greatest weights together; at least 1, and no more than a group has.
+    pub counted: usize,
     /// What is done with the weights of the chosen.
     pub renorm: Renorm,
     /// What they are multiplied by at last.
@@ -99,26 +99,50 @@ pub(crate) fn softmax(values: &mut [f32]) {
     values.iter_mut().for_each(|x| *x /= sum);
 }
 
+/// The sum of so many of the greatest weights of a group. `entries` has one for each weight.
+fn greatest_sum(
+    values: &[f32],
+    counted: usize,
+    entries: &mut [Narrow],
+) -> Result<f32, Overwritten> {
+    let (mut first, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+    if counted > 2 {
+        for (at, (entry, value)) in entries.iter_mut().zip(values).enumerate() {
+            *entry = Narrow::new(!value.key() & u64::from(u32::MAX), at);
+        }
+        let last = values.len() - 1;
+        return sort_entries(|| {
+            entries.select_nth_unstable(counted - 1);
+            entries[..counted].sort_unstable();
+            entries[..counted].iter().map(|entry| values[entry.index().min(last)]).sum()
+        });
+    }
+    for value in values {
+        if *value > first {
+            (first, second) = (*value, first);
+        } else if *value > second {
+            second = *value;
+        }
+    }
+    Ok(if counted == 2 { first + second } else { first })
+}
+
 /// Puts entries of the experts that may be chosen, the greatest first in their order, and returns how many.
-fn fill(choice: &Choice, values: &[f32], entries: &mut [Narrow]) -> usize {
+fn fill(choice: &Choice, values: &[f32], entries: &mut [Narrow]) -> Result<usize, Overwritten> {
     let entry = |at: usize| Narrow::new(!values[at].key() & u64::from(u32::MAX), at);
     if choice.groups <= 1 {
         (0..values.len()).for_each(|at| entries[at] = entry(at));
-        return values.len();
+        return Ok(values.len());
     }
     let size = values.len() / choice.groups;
     let mut scores = [(0u64, 0usize); MOST_GROUPS];
     let scores = &mut scores[..choice.groups];
     for (group, score) in scores.iter_mut().enumerate() {
-        let (mut first, mut second) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
-        for value in &values[group * size..(group + 1) * size] {
-            if *value > first {
-                (first, second) = (*value, first);
-            } else if *value > second {
-                second = *value;
-            }
-        }
-        let value = if choice.by_pairs { first + second } else { first };
+        let value = greatest_sum(
+            &values[group * size..(group + 1) * size],
+            choice.counted,
+            &mut entries[..size],
+        )?;
         *score = (!value.key() & u64::from(u32::MAX), group);
     }
     scores.sort_unstable();
@@ -129,7 +153,7 @@ fn fill(choice: &Choice, values: &[f32], entries: &mut [Narrow]) -> usize {
             count += 1;
         }
     }
-    count
+    Ok(count)
 }
 
 /// Chooses experts for every token. Equal weights are chosen from the least number on; NaN counts as the greatest. Fails with a
@@ -170,15 +194,17 @@ pub fn choose(parallel: &dyn Parallel, choice: &Choice, chosen: &Chosen<'_>) -> 
                     *value += bias.get::<f32>(&[at]);
                 }
             }
-            let candidates = if by_kind.is_some() { 0 } else { fill(choice, values, all) };
-            let all = &mut all[..candidates];
-            let sorted = sort_entries(|| {
-                if slots > 0 && slots < all.len() {
-                    all.select_nth_unstable(slots - 1);
-                }
-                if by_kind.is_none() {
-                    all[..slots].sort_unstable();
-                }
+            let candidates = if by_kind.is_some() { Ok(0) } else { fill(choice, values, all) };
+            let sorted = candidates.and_then(|candidates| {
+                let all = &mut all[..candidates];
+                sort_entries(|| {
+                    if slots > 0 && slots < all.len() {
+                        all.select_nth_unstable(slots - 1);
+                    }
+                    if by_kind.is_none() {
+                        all[..slots].sort_unstable();
+                    }
+                })
             });
             if sorted.is_err() {
                 overwritten.store(true, Relaxed);
