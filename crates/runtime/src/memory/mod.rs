@@ -133,6 +133,7 @@ impl Memory {
             vmm: VirtualMemory::new(
                 config.visible.len(),
                 is_protected,
+                config.callback_limits.log,
                 progress.clone(),
                 spine.clone(),
             ),
