@@ -426,7 +426,8 @@ impl Arena {
         }
         inner.live -= bytes;
         inner.pooled -= bytes;
-        inner.tlsf.add(range, 0);
+        inner.tlsf.add(range.clone(), 0);
+        self.restore_pages(inner, range);
         self.budget.give(bytes);
     }
 
@@ -542,10 +543,24 @@ impl Arena {
             self.spine.emit(Kind::Reusable, || Event::Reusable { kind, address, bytes });
         }
         inner.free(entry.offset);
+        self.restore_pages(inner, entry.offset..entry.offset + entry.bytes);
         self.budget.give_waiting(entry.bytes);
         inner.dirty += entry.bytes;
         if inner.dirty > MAX_DIRTY {
             self.release_holes(inner);
+        }
+    }
+
+    /// Some memory became free: pages there that were exported, and lie in no block any more, are ordinary ones again.
+    fn restore_pages(&self, inner: &Inner, freed: Range<u64>) {
+        let page = page();
+        let pages = freed.start / page * page..freed.end.next_multiple_of(page);
+        if !self.source.has_shared(&pages) {
+            return;
+        }
+        let mut holes = inner.tlsf.holes_where(|_| true).map(|(_, hole)| hole);
+        if let Some(hole) = holes.find(|hole| hole.contains(&freed.start)) {
+            self.source.restore(hole);
         }
     }
 

@@ -4,6 +4,7 @@
 //! Every block is made by the [`funnel`]: a [`request`] passes the layers and reaches a maker.
 
 mod access;
+mod advised_pages;
 pub mod allocator;
 pub mod arena;
 mod arena_maker;
