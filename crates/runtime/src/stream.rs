@@ -466,7 +466,7 @@ impl Stream {
     /// Runs a copy, a fill, a function of the runtime or a kernel; a panic in it becomes a failed task.
     fn perform(&self, task: &Task, seq: u64) -> Result<()> {
         let run = || match &task.body {
-            Body::Work(work) => work.run(),
+            Body::Work(work) => host::in_task(Epoch { stream: self.index, seq }, || work.run()),
             Body::Kernel(kernel) | Body::Exchange(kernel) => self.compute(task, seq, &**kernel),
             _ => self.shared.memory.perform_as(task, Some(Epoch { stream: self.index, seq })),
         };

@@ -9,7 +9,7 @@ use cairn_runtime::error::Code;
 use cairn_runtime::memory::vmm::{PAGE, Pages, PhysicalSpec, Place};
 use cairn_runtime::memory::{AddressInfo, BlockKind};
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Location, Span};
+use cairn_runtime::task::{Body, Location, Span, Task, Work};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -339,6 +339,34 @@ fn a_map_takes_the_place_of_what_queued_tasks_see_without_waiting_for_them() {
     assert_eq!(bytes(target), [1; 64]);
     assert_eq!(bytes(at(pieces.start + 62, 4)), [3, 3, 2, 2]);
     assert_eq!(bytes(at(pieces.page(1) + 62, 4)), [1, 1, 9, 9]);
+}
+
+/// A function of the runtime that fills a range.
+struct FillWork(Arc<cairn_runtime::shared::Shared>, Span);
+
+impl Work for FillWork {
+    fn run(&self) -> cairn_runtime::error::Result<()> {
+        self.0.memory.perform(&fill(self.1, 4))
+    }
+}
+
+#[test]
+fn a_queued_function_of_the_runtime_sees_what_was_mapped_when_it_was_submitted() {
+    let pieces = Pieces::new(1, 2);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    pieces.map(0, 0);
+    let gate = pieces.gate();
+    let work = Arc::new(FillWork(runtime.shared.clone(), at(pieces.start, 64)));
+    stream.submit(Task::bare("work", Body::Work(work.clone()))).unwrap();
+    runtime.unmap(pieces.start).unwrap();
+    stream.submit(Task::bare("late work", Body::Work(work))).unwrap();
+    pieces.map(0, 1);
+    gate.open();
+    runtime.synchronize(stream, None).unwrap();
+    assert_eq!(bytes(at(pieces.start, 65))[63..], [4, 2], "the late one found the new memory");
+    runtime.unmap(pieces.start).unwrap();
+    pieces.map(0, 0);
+    assert_eq!(bytes(at(pieces.start, 65))[63..], [4, 1]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::raw::{self, Bytes, Use};
 use super::vmm::{Place, View};
 use crate::clock::Epoch;
 use crate::error::{Error, Result};
+use crate::host;
 use crate::sync::atomic::Ordering;
 use crate::task::{Body, Location, Span, Task};
 
@@ -152,9 +153,9 @@ impl Memory {
         )))
     }
 
-    /// Checks and runs a copy or fill on a thread of the program.
+    /// Checks and runs a copy or fill on this thread: one of the program, or one that runs a task of which this is a part.
     pub fn perform(&self, task: &Task) -> Result<()> {
-        self.perform_as(task, None)
+        self.perform_as(task, host::task())
     }
 
     /// The same for the task with this epoch.

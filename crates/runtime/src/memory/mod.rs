@@ -170,6 +170,11 @@ impl Memory {
         self.devices[device as usize].usage()
     }
 
+    /// What the parts of a device's memory have, and the most they ever had: blocks, pools, physical memory.
+    pub fn usage_by_part(&self, device: u32) -> [(u64, u64); 3] {
+        self.devices[device as usize].parts()
+    }
+
     /// Free and total bytes of a device, quarantined bytes counted as free.
     pub fn info(&self, device: u32) -> (u64, u64) {
         self.vmm.release_unmapped();
