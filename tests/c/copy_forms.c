@@ -115,6 +115,33 @@ static void batches(void)
     srcs[2] = host[2];
     CHECK_FAIL(aclrtMemcpyBatch(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, &failed), REFUSED, "copy 2");
     CHECK(failed == 2);
+    CHECK_FAIL(
+        aclrtMemcpyBatchAsync(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, &failed, stream), REFUSED, "copy 2");
+    CHECK(failed == 2);
+    CHECK_FAIL(
+        aclrtMemcpyBatchAsync(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, NULL, stream), INVALID, "failIndex");
+    CHECK_FAIL(aclrtMemcpyBatchV2(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1), REFUSED, "copy 2");
+    CHECK_FAIL(aclrtMemcpyBatchV2(dsts, limits, srcs, sizes, COUNT, &attr, &index, 4), INVALID, "numAttrs 4");
+    CHECK_FAIL(
+        aclrtMemcpyBatchAsyncV2(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, stream), REFUSED, "copy 2");
+    CHECK_FAIL(aclrtMemcpyBatchAsyncV2(dsts, limits, srcs, NULL, COUNT, &attr, &index, 1, stream), INVALID, "sizes");
+    /* Both directions in one batch, each as its attribute says. */
+    size_t both_indexes[2] = {0, 2};
+    two[1].srcLoc.type = ACL_MEM_LOCATION_TYPE_HOST;
+    two[1].dstLoc.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    dsts[2] = there[2];
+    CHECK_FAIL(
+        aclrtMemcpyBatch(dsts, limits, srcs, sizes, COUNT, two, both_indexes, 2, &failed), REFUSED, "direction");
+    CHECK(failed == 2);
+    both_indexes[1] = COUNT;
+    CHECK_FAIL(
+        aclrtMemcpyBatch(dsts, limits, srcs, sizes, COUNT, two, both_indexes, 2, &failed), INVALID, "attrsIndexes");
+    index = 1;
+    CHECK_FAIL(
+        aclrtMemcpyBatch(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, &failed), INVALID, "attrsIndexes");
+    srcs[0] = NULL, index = 0;
+    CHECK_FAIL(aclrtMemcpyBatch(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, &failed), REFUSED, "null");
+    CHECK(failed == 0);
     CHECK_OK(aclrtSynchronizeStream(stream));
     for (int i = 0; i < COUNT; i++)
         CHECK_OK(aclrtFree(there[i]));
@@ -151,6 +178,25 @@ static void descriptions(void)
         aclrtSetMemcpyDesc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, from, to, 4, desc), INVALID, "config");
     CHECK_FAIL(
         aclrtMemcpyAsyncWithDesc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, NULL), INVALID, "stream");
+    CHECK_FAIL(aclrtMemcpyAsyncWithCondition(back, 8, from, 16, ACL_MEMCPY_DEVICE_TO_HOST, stream), INVALID, "16");
+    CHECK_FAIL(aclrtMemcpyAsyncWithCondition(NULL, 16, from, 16, ACL_MEMCPY_DEVICE_TO_HOST, stream), INVALID, "dst");
+    void **to_at = (void **)pointers;
+    const void **from_at = (const void **)(pointers + 8);
+    const aclrtMemcpyKind inner = ACL_MEMCPY_INNER_DEVICE_TO_DEVICE;
+    CHECK_OK(aclrtMemcpyAsyncWithOffset(to_at, 4, 8, from_at, 0, 12, inner, stream));
+    CHECK_FAIL(aclrtMemcpyAsyncWithOffset(NULL, 4, 8, from_at, 4, 12, inner, stream), INVALID, "dst");
+    CHECK_FAIL(aclrtMemcpyAsyncWithOffset(to_at, 4, 8, NULL, 4, 12, inner, stream), INVALID, "src");
+    CHECK_FAIL(aclrtMemcpyAsyncWithOffset(to_at, 3, 8, from_at, 4, 12, inner, stream), INVALID, "destMax");
+    CHECK_FAIL(
+        aclrtMemcpyAsyncWithOffset(to_at, 4, 8, from_at, 4, 12, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), INVALID, "kind 3");
+    CHECK_OK(aclrtMemcpyAsyncWithOffset(to_at, 4, (size_t)1 << 40, from_at, 4, 0, inner, stream));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "aclrtMemcpyAsyncWithOffset");
+    CHECK_FAIL(aclrtGetMemcpyDescSize(inner, NULL), INVALID, "descSize");
+    CHECK_FAIL(aclrtSetMemcpyDesc(NULL, inner, from, to, 4, NULL), INVALID, "desc");
+    CHECK_FAIL(aclrtSetMemcpyDesc(desc, inner, NULL, to, 4, NULL), INVALID, "srcAddr");
+    CHECK_FAIL(aclrtSetMemcpyDesc(desc, inner, from, NULL, 4, NULL), INVALID, "dstAddr");
+    CHECK_FAIL(aclrtSetMemcpyDesc(desc, ACL_MEMCPY_DEVICE_TO_DEVICE, from, to, 4, NULL), INVALID, "kind 3");
+    CHECK_FAIL(aclrtMemcpyAsyncWithDesc(NULL, inner, stream), INVALID, "desc");
     CHECK_OK(aclrtFree(from));
     CHECK_OK(aclrtFree(to));
     CHECK_OK(aclrtFree(pointers));
@@ -174,6 +220,13 @@ static void numbers(void)
     CHECK_FAIL(aclrtMemsetD32(there + 2, 100, 1, 1), INVALID, "multiple of 4");
     CHECK_FAIL(aclrtMemsetD32(there, 7, 1, 2), INVALID, "memSize 7");
     CHECK_FAIL(aclrtMemsetD32(plain, 16, 1, 2), INVALID, "no memory of ACL");
+    CHECK_OK(aclrtMemsetD32Async(NULL, 0, 1, 0, stream));
+    CHECK_FAIL(aclrtMemsetD32Async(NULL, 8, 1, 2, stream), INVALID, "ptr");
+    CHECK_FAIL(aclrtMemsetD32Async(there + 2, 100, 1, 1, stream), INVALID, "multiple of 4");
+    CHECK_FAIL(aclrtMemsetD32Async(there, 7, 1, 2, stream), INVALID, "memSize 7");
+    CHECK_FAIL(aclrtMemsetD32Async(plain, 16, 1, 2, stream), INVALID, "no memory of ACL");
+    CHECK_FAIL(aclrtMemsetD32(NULL, 8, 1, 2), INVALID, "ptr");
+    CHECK_FAIL(aclrtMemsetD32(there, SIZE_MAX, 1, SIZE_MAX / 2), INVALID, "memSize");
     CHECK_OK(aclrtFreeHost(pinned));
     CHECK_OK(aclrtFree(there));
 }
@@ -183,6 +236,105 @@ static void set_parameter(aclrtRandomParaInfo *info, const void *value, uint8_t 
     memset(info, 0, sizeof *info);
     memcpy(info->valueOrAddr, value, size);
     info->size = size;
+}
+
+/* The bytes of a number in a type of random numbers; all of these have few digits. */
+static uint64_t coded(aclDataType type, int value)
+{
+    float real = (float)value;
+    uint32_t bits = 0;
+    memcpy(&bits, &real, 4);
+    switch ((int)type) {
+    case ACL_FLOAT: return bits;
+    case ACL_BF16: return bits >> 16;
+    case ACL_FLOAT16: return value == 0 ? 0 : (bits >> 16 & 0x8000) | (((bits >> 23 & 0xff) - 112) << 10) | (bits >> 13 & 0x3ff);
+    default: return (uint64_t)(int64_t)value;
+    }
+}
+
+static double decoded(aclDataType type, const unsigned char *at)
+{
+    uint64_t bytes = 0;
+    float real = 0;
+    uint32_t bits = 0;
+    switch ((int)type) {
+    case ACL_INT32: memcpy(&bits, at, 4); return (int32_t)bits;
+    case ACL_UINT32: memcpy(&bits, at, 4); return bits;
+    case ACL_INT64: memcpy(&bytes, at, 8); return (double)(int64_t)bytes;
+    case ACL_UINT64: memcpy(&bytes, at, 8); return (double)bytes;
+    case ACL_FLOAT: memcpy(&real, at, 4); return real;
+    case ACL_BF16: bits = (uint32_t)(at[0] | at[1] << 8) << 16; memcpy(&real, &bits, 4); return real;
+    default: return aclFloat16ToFloat((aclFloat16)(at[0] | at[1] << 8));
+    }
+}
+
+/* Each function in each type, with parameters by value and by address; the mask of a dropout. */
+static void every_random_number(aclrtRandomNumTaskInfo info, void *result, void *counter_at)
+{
+    enum { COUNT = 8000 };
+    static const struct {
+        aclDataType type;
+        int size;
+    } types[] = {{ACL_INT32, 4}, {ACL_UINT32, 4}, {ACL_INT64, 8}, {ACL_UINT64, 8},
+                 {ACL_FLOAT16, 2}, {ACL_BF16, 2}, {ACL_FLOAT, 4}};
+    static unsigned char bytes[COUNT * 8];
+    uint64_t count = COUNT, counter = 0, parameters[2];
+    void *at = device(16);
+    set_parameter(&info.randomNum, &count, 8);
+    GROUP("acl_copy_5 random numbers of each function and type, parameters by value and by address");
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int function = 1; function <= 3; function++)
+            for (int is_by_address = 0; is_by_address < 2; is_by_address++) {
+                aclDataType type = types[t].type;
+                const uint8_t size = (uint8_t)types[t].size;
+                parameters[0] = coded(type, 64), parameters[1] = coded(type, function == 1 ? 96 : 8);
+                aclrtUniformDisInfo *range = &info.randomNumFuncParaInfo.paramInfo.uniformDisInfo;
+                set_parameter(&range->min, &parameters[0], size);
+                set_parameter(&range->max, &parameters[1], size);
+                if (is_by_address) {
+                    to_device(at, parameters, 16);
+                    void *second = (char *)at + 8;
+                    set_parameter(&range->min, &at, 8);
+                    set_parameter(&range->max, &second, 8);
+                    range->min.isAddr = range->max.isAddr = 1;
+                }
+                info.dataType = type;
+                info.randomNumFuncParaInfo.funcType = (aclrtRandomNumFuncType)function;
+                to_device(counter_at, &counter, 8);
+                CHECK_OK(aclrtRandomNumAsync(&info, stream, NULL));
+                to_host(bytes, result, (size_t)COUNT * size);
+                double sum = 0, least = 1e9, most = -1e9;
+                for (int i = 0; i < COUNT; i++) {
+                    double value = decoded(type, bytes + i * size);
+                    sum += value, least = value < least ? value : least, most = value > most ? value : most;
+                }
+                double mean = sum / COUNT, expected = function == 1 ? 80 : 64;
+                int is_right = mean > expected - 1.5 && mean < expected + 1.5;
+                is_right &= function == 1   ? least >= 64 && most <= 96 && most - least > 28
+                            : function == 2 ? most > 80 && least < 48
+                                            : most <= 80 && least >= 48 && most - least > 24;
+                if (!CHECK(is_right))
+                    printf("  type %d function %d: %f to %f, mean %f\n", (int)type, function, least, most, mean);
+                uint64_t after = 0;
+                to_host(&after, counter_at, 8);
+                CHECK(after > counter);
+            }
+
+    GROUP("acl_copy_5 the mask of a dropout keeps as many as its ratio says");
+    float ratio = 0.25f;
+    info.dataType = ACL_FLOAT;
+    info.randomNumFuncParaInfo.funcType = ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK;
+    set_parameter(&info.randomNumFuncParaInfo.paramInfo.dropoutBitmaskInfo.dropoutRation, &ratio, 4);
+    CHECK_OK(aclrtMemset(result, COUNT / 8 + 8, 0, COUNT / 8 + 8));
+    CHECK_OK(aclrtRandomNumAsync(&info, stream, NULL));
+    to_host(bytes, result, COUNT / 8 + 8);
+    int kept = 0, beyond = 0;
+    for (int i = 0; i < COUNT / 8 + 8; i++)
+        for (int bit = 0; bit < 8; bit++)
+            (i < COUNT / 8) ? (kept += bytes[i] >> bit & 1) : (beyond += bytes[i] >> bit & 1);
+    CHECK(kept > 0.72 * COUNT && kept < 0.78 * COUNT);
+    CHECK_EQ(beyond, 0);
+    CHECK_OK(aclrtFree(at));
 }
 
 static void computed(void)
@@ -211,6 +363,59 @@ static void computed(void)
     CHECK_FAIL(
         aclrtReduceAsync(dst, src, 6, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, stream, NULL), REFUSED,
         "multiple of 4");
+
+    GROUP("acl_copy_5 each kind of reduction, in each type");
+    static const struct {
+        aclDataType type;
+        int size;
+    } types[] = {{ACL_INT8, 1}, {ACL_INT16, 2}, {ACL_INT32, 4}, {ACL_FLOAT16, 2}, {ACL_BF16, 2}, {ACL_FLOAT, 4}};
+    /* -3, 4, 4 and 2, 4, 1 in each type: as whole numbers, halves, brain floats and floats. */
+    static const uint32_t first_of[6][3] = {
+        {0xfd, 4, 4}, {0xfffd, 4, 4}, {0xfffffffd, 4, 4},
+        {0xc200, 0x4400, 0x4400}, {0xc040, 0x4080, 0x4080}, {0xc0400000, 0x40800000, 0x40800000}};
+    static const uint32_t second_of[6][3] = {
+        {2, 4, 1}, {2, 4, 1}, {2, 4, 1},
+        {0x4000, 0x4400, 0x3c00}, {0x4000, 0x4080, 0x3f80}, {0x40000000, 0x40800000, 0x3f800000}};
+    static const uint32_t sums[6][3] = {
+        {0xff, 8, 5}, {0xffff, 8, 5}, {0xffffffff, 8, 5},
+        {0xbc00, 0x4800, 0x4500}, {0xbf80, 0x4100, 0x40a0}, {0xbf800000, 0x41000000, 0x40a00000}};
+    static const uint32_t ones[6] = {1, 1, 1, 0x3c00, 0x3f80, 0x3f800000};
+    for (int type = 0; type < 6; type++) {
+        const int size = types[type].size;
+        for (int kind = ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM; kind <= ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL; kind++) {
+            unsigned char x[12], y[12], z[12];
+            for (int i = 0; i < 3; i++) {
+                memcpy(x + i * size, &first_of[type][i], (size_t)size);
+                memcpy(y + i * size, &second_of[type][i], (size_t)size);
+            }
+            to_device(dst, x, 12);
+            to_device(src, y, 12);
+            CHECK_OK(aclrtReduceAsync(
+                dst, src, (uint64_t)(3 * size), (aclrtReduceKind)kind, types[type].type, stream, NULL));
+            to_host(z, dst, 12);
+            for (int i = 0; i < 3; i++) {
+                uint32_t got = 0, expected = 0;
+                memcpy(&got, z + i * size, (size_t)size);
+                switch (kind) {
+                case ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM: expected = sums[type][i]; break;
+                case ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX: expected = i == 0 ? second_of[type][i] : first_of[type][i]; break;
+                case ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN: expected = i == 0 ? first_of[type][i] : second_of[type][i]; break;
+                default: expected = i == 1 ? ones[type] : 0;
+                }
+                if (!CHECK_EQ(got, expected))
+                    printf("  type %d, kind %d, element %d\n", (int)types[type].type, kind, i);
+            }
+        }
+    }
+    CHECK_FAIL(aclrtReduceAsync(NULL, src, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream, NULL), INVALID, "dst");
+    CHECK_FAIL(aclrtReduceAsync(dst, NULL, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream, NULL), INVALID, "src");
+    CHECK_FAIL(aclrtReduceAsync(dst, src, 0, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream, NULL), INVALID, "count 0");
+    CHECK_FAIL(
+        aclrtReduceAsync(dst, src, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream, dst), REFUSED, "reserve");
+    CHECK_FAIL(
+        aclrtReduceAsync(dst, src, 4, (aclrtReduceKind)14, ACL_INT8, stream, NULL), INVALID, "kind 14");
+    CHECK_OK(aclrtReduceAsync(dst, &more, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream, NULL));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "src");
 
     GROUP("acl_copy_5 random numbers follow their distribution and counter");
     enum { COUNT = 20000 };
@@ -250,8 +455,18 @@ static void computed(void)
     for (int i = 0; i < COUNT; i++)
         sum += first[i], is_inside &= first[i] >= -7 && first[i] <= 5;
     CHECK(is_inside && sum / COUNT > -1.2 && sum / COUNT < -0.8);
+    every_random_number(info, result, counter_at);
     info.dataType = ACL_BOOL;
     CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), INVALID, "data type");
+    info.dataType = ACL_FLOAT;
+    info.randomNumFuncParaInfo.funcType = (aclrtRandomNumFuncType)4;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), INVALID, "funcType 4");
+    info.randomNumFuncParaInfo.funcType = ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, result), REFUSED, "reserve");
+    info.randomResultAddr = NULL;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), INVALID, "randomResultAddr");
+    info.randomResultAddr = result, info.randomCounterAddr = NULL;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), INVALID, "randomCounterAddr");
     CHECK_FAIL(aclrtRandomNumAsync(NULL, stream, NULL), INVALID, "taskInfo");
     CHECK_OK(aclrtFree(dst));
     CHECK_OK(aclrtFree(src));
@@ -285,6 +500,18 @@ static void figures(void)
     CHECK_FAIL(aclrtSetDeviceResLimit(0, (aclrtDevResLimitType)2, 1), REFUSED, "type 2");
     CHECK_FAIL(aclrtGetDeviceResLimit(99, ACL_RT_DEV_RES_CUBE_CORE, &value), ACL_ERROR_RT_INVALID_DEVICEID, "99");
 
+    CHECK_FAIL(aclrtSetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, 0), REFUSED, "value 0");
+    CHECK_FAIL(aclrtGetDeviceResLimit(0, ACL_RT_DEV_RES_CUBE_CORE, NULL), INVALID, "value");
+    CHECK_FAIL(aclrtResetDeviceResLimit(99), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    CHECK_FAIL(aclrtGetStreamResLimit(stream, (aclrtDevResLimitType)2, &value), REFUSED, "type 2");
+    CHECK_FAIL(aclrtGetStreamResLimit(stream, ACL_RT_DEV_RES_VECTOR_CORE, NULL), INVALID, "value");
+    CHECK_FAIL(aclrtSetStreamResLimit(stream, ACL_RT_DEV_RES_CUBE_CORE, all + 1), REFUSED, "cores");
+    CHECK_FAIL(aclrtSetStreamResLimit(&all, ACL_RT_DEV_RES_CUBE_CORE, 1), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtResetStreamResLimit(&all), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtUseStreamResInCurrentThread(&all), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtUnuseStreamResInCurrentThread(&all), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtGetResInCurrentThread((aclrtDevResLimitType)7, &value), REFUSED, "type 7");
+
     GROUP("acl_copy_6 overflow, errors and memory are reported");
     unsigned char status[64];
     char *at = (char *)device(64);
@@ -307,7 +534,42 @@ static void figures(void)
     aclrtMemUceInfo failed[2];
     size_t count = 9;
     CHECK_OK(aclrtGetMemUsageInfo(0, usage, 8, &count));
-    CHECK(count > 0 && usage[0].name[0] != 0 && usage[0].curMemSize > 0 && usage[0].memPeakSize >= usage[0].curMemSize);
+    CHECK(count == 3 && strcmp(usage[0].name, "MALLOC") == 0 && strcmp(usage[1].name, "POOL") == 0);
+    CHECK(strcmp(usage[2].name, "PHYSICAL") == 0 && usage[2].curMemSize == 0);
+    CHECK(usage[0].curMemSize > 0 && usage[0].memPeakSize >= usage[0].curMemSize);
+    aclrtMemUsageInfo then[8];
+    aclrtDrvMemHandle handle = NULL;
+    aclrtPhysicalMemProp prop;
+    memset(&prop, 0, sizeof prop);
+    prop.memAttr = ACL_HBM_MEM_HUGE;
+    prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    void *block = device(4 << 20);
+    CHECK_OK(aclrtMallocPhysical(&handle, 6 << 20, &prop, 0));
+    CHECK_OK(aclrtGetMemUsageInfo(0, then, 8, &count));
+    CHECK(then[0].curMemSize >= usage[0].curMemSize + (4 << 20) && then[0].curMemSize < usage[0].curMemSize + (6 << 20));
+    CHECK(then[2].curMemSize == 6 << 20 && then[2].memPeakSize == 6 << 20);
+    CHECK_OK(aclrtFreePhysical(handle));
+    CHECK_OK(aclrtFree(block));
+    CHECK_OK(aclrtGetMemUsageInfo(0, then, 8, &count));
+    CHECK(then[0].curMemSize == usage[0].curMemSize && then[0].memPeakSize >= usage[0].curMemSize + (4 << 20));
+    CHECK(then[2].curMemSize == 0 && then[2].memPeakSize == 6 << 20);
+    CHECK_OK(aclrtGetMemUsageInfo(0, then, 1, &count));
+    CHECK_EQ(count, 1);
+    CHECK_FAIL(aclrtGetMemUsageInfo(0, NULL, 8, &count), INVALID, "memUsageInfo");
+    CHECK_FAIL(aclrtGetMemUsageInfo(0, usage, 8, NULL), INVALID, "outputNum");
+    CHECK_FAIL(aclrtGetMemUsageInfo(0, usage, 0, &count), INVALID, "inputNum 0");
+    CHECK_FAIL(aclrtGetMemUsageInfo(99, usage, 8, &count), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    CHECK_FAIL(aclrtGetErrorVerbose(0, NULL), INVALID, "errorInfo");
+    CHECK_FAIL(aclrtGetErrorVerbose(99, &info), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    CHECK_FAIL(aclrtRepairError(99, &info), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    CHECK_FAIL(aclrtGetMemUceInfo(0, NULL, 2, &count), INVALID, "memUceInfoArray");
+    CHECK_FAIL(aclrtGetMemUceInfo(0, failed, 0, &count), INVALID, "arraySize 0");
+    CHECK_FAIL(aclrtGetMemUceInfo(99, failed, 2, &count), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    CHECK_FAIL(aclrtMemUceRepair(99, failed, 2), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    CHECK_FAIL(aclrtGetStreamOverflowSwitch(stream, NULL), INVALID, "flag");
+    CHECK_FAIL(aclrtGetStreamOverflowSwitch(&value, &value), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtResetOverflowStatus(&value), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtGetOverflowStatus(NULL, 64, stream), INVALID, "outputAddr");
     CHECK_OK(aclrtGetMemUceInfo(0, failed, 2, &count));
     CHECK(count == 0);
     CHECK_OK(aclrtMemUceRepair(0, failed, 2));
@@ -317,6 +579,9 @@ static void figures(void)
     aclrtHostMemMapCapability capability = ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED;
     CHECK_OK(aclrtHostMemMapCapabilities(0, ACL_RT_HAC_TYPE_AIC, &capability));
     CHECK(capability == ACL_RT_HOST_MEM_MAP_SUPPORTED);
+    CHECK_FAIL(aclrtHostMemMapCapabilities(0, ACL_RT_HAC_TYPE_AIC, NULL), INVALID, "capabilities");
+    CHECK_FAIL(aclrtHostMemMapCapabilities(99, ACL_RT_HAC_TYPE_AIC, &capability), ACL_ERROR_RT_INVALID_DEVICEID, "99");
+    CHECK_FAIL(aclrtHostMemMapCapabilities(0, (aclrtHacType)8, &capability), INVALID, "hacType 8");
     CHECK_OK(aclrtCmoAsync(at, 64, ACL_RT_CMO_TYPE_PREFETCH, stream));
     CHECK_OK(aclrtFree(at));
 }

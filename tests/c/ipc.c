@@ -196,6 +196,8 @@ static void list_exporter(Line line)
         CHECK_FAIL(aclrtIpcMemClose(garbage[i]), 107000, "no key");
     }
     CHECK_FAIL(aclrtIpcMemImportByKey(&imported, NULL, 0), 100000, "key");
+    CHECK_FAIL(aclrtIpcMemSetAttr(message.key, (aclrtIpcMemAttrType)0, 1), 207000, "Atlas A3");
+    CHECK_FAIL(aclrtIpcMemSetAttr("cairn", (aclrtIpcMemAttrType)0, 1), 107000, "no key");
     CHECK_OK(aclrtIpcMemClose(message.key));
     CHECK_FAIL(aclrtIpcMemClose(message.key), DRIVER, "neither");
     CHECK_OK(aclrtFree(block));
@@ -292,6 +294,98 @@ static void handle_importer(Line line)
     end();
 }
 
+/* The same through the second version: a fabric handle of 128 bytes, and a number. */
+static void second_version_exporter(Line line)
+{
+    Message message, other;
+    aclrtPhysicalMemProp prop;
+    aclrtDrvMemHandle handles[2] = {NULL, NULL};
+    aclrtMemFabricHandle fabric;
+    uint64_t number = 0;
+    char *start = NULL;
+    memset(&prop, 0, sizeof prop);
+    memset(&message, 0, sizeof message);
+    prop.memAttr = ACL_HBM_MEM_HUGE;
+    prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    begin();
+    CHECK_OK(aclrtReserveMemAddress((void **)&start, 2 * PAGE, 0, NULL, 0));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(aclrtMallocPhysical(&handles[i], PAGE, &prop, 0));
+        CHECK_OK(aclrtMapMem(start + i * PAGE, PAGE, 0, handles[i], 0));
+        fill(start + i * PAGE, PAGE, 5 + i);
+    }
+    memset(&fabric, 9, sizeof fabric);
+    const aclrtMemSharedHandleType wide = ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, plain = ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT;
+    CHECK_FAIL(aclrtMemExportToShareableHandleV2(NULL, 0, wide, &fabric), 100000, "handle");
+    CHECK_FAIL(aclrtMemExportToShareableHandleV2(handles[0], 0, wide, NULL), 100000, "shareableHandle");
+    CHECK_FAIL(aclrtMemExportToShareableHandleV2(handles[0], 2, wide, &fabric), 107000, "flags 2");
+    CHECK_FAIL(
+        aclrtMemExportToShareableHandleV2(handles[0], 0, (aclrtMemSharedHandleType)3, &fabric), 100000, "shareType 3");
+    CHECK_OK(aclrtMemExportToShareableHandleV2(handles[0], 0, wide, &fabric));
+    CHECK(all_are((char *)&fabric + 8, sizeof fabric - 8, 0));
+    CHECK_OK(aclrtMemExportToShareableHandleV2(handles[1], 1, plain, &number));
+    CHECK_FAIL(aclrtMemExportToShareableHandleV2(handles[1], 1, plain, &number), DRIVER, "exported before");
+    memcpy(message.key, &fabric, 64);
+    message.shareable = number;
+    say(line, message);
+    CHECK(hear(line, &other));
+    CHECK_FAIL(aclrtMemSetPidToShareableHandleV2(NULL, wide, &other.pid, 1), 100000, "shareableHandle");
+    CHECK_FAIL(aclrtMemSetPidToShareableHandleV2(&fabric, (aclrtMemSharedHandleType)0, &other.pid, 1), 100000, "shareType 0");
+    CHECK_FAIL(aclrtMemSetPidToShareableHandleV2(&fabric, wide, NULL, 1), 100000, "pid");
+    CHECK_FAIL(aclrtMemSetPidToShareableHandleV2(&fabric, wide, &other.pid, 0), 100000, "empty");
+    CHECK_FAIL(aclrtMemSetPidToShareableHandleV2(&fabric, wide, &other.pid, 65536), 100000, "65536");
+    CHECK_OK(aclrtMemSetPidToShareableHandleV2(&fabric, wide, &other.pid, 1));
+    say(line, message);
+    CHECK(hear(line, &other));
+    CHECK(holds(start, PAGE, 7) && holds(start + PAGE, PAGE, 8));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(aclrtUnmapMem(start + i * PAGE));
+        CHECK_OK(aclrtFreePhysical(handles[i]));
+    }
+    CHECK_OK(aclrtReleaseMemAddress(start));
+    end();
+}
+
+static void second_version_importer(Line line)
+{
+    Message message;
+    aclrtDrvMemHandle handles[2] = {(void *)1, NULL};
+    aclrtPhysicalMemProp prop;
+    aclrtMemFabricHandle fabric;
+    char *start = NULL;
+    begin();
+    CHECK(hear(line, &message));
+    memset(&fabric, 0, sizeof fabric);
+    memcpy(&fabric, message.key, 64);
+    const aclrtMemSharedHandleType wide = ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, plain = ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT;
+    CHECK_FAIL(aclrtMemImportFromShareableHandleV2(&fabric, wide, 0, &handles[0]), NOT_PERMITTED, "has not named");
+    CHECK(handles[0] == NULL);
+    CHECK_FAIL(aclrtMemImportFromShareableHandleV2(NULL, wide, 0, &handles[0]), 100000, "shareableHandle");
+    CHECK_FAIL(aclrtMemImportFromShareableHandleV2(&fabric, wide, 0, NULL), 100000, "handle");
+    CHECK_FAIL(aclrtMemImportFromShareableHandleV2(&fabric, wide, 1, &handles[0]), 107000, "flags 1");
+    CHECK_FAIL(
+        aclrtMemImportFromShareableHandleV2(&fabric, (aclrtMemSharedHandleType)9, 0, &handles[0]), 100000, "shareType 9");
+    say(line, message);
+    CHECK(hear(line, &message));
+    CHECK_OK(aclrtMemImportFromShareableHandleV2(&fabric, wide, 0, &handles[0]));
+    CHECK_OK(aclrtMemImportFromShareableHandleV2(&message.shareable, plain, 0, &handles[1]));
+    CHECK_OK(aclrtMemGetAllocationPropertiesFromHandle(handles[0], &prop));
+    CHECK(prop.location.type == ACL_MEM_LOCATION_TYPE_DEVICE && prop.memAttr == ACL_HBM_MEM_HUGE);
+    CHECK_OK(aclrtReserveMemAddress((void **)&start, 2 * PAGE, 0, NULL, 0));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(aclrtMapMem(start + i * PAGE, PAGE, 0, handles[i], 0));
+        CHECK(holds(start + i * PAGE, PAGE, 5 + i));
+        fill(start + i * PAGE, PAGE, 7 + i);
+    }
+    say(line, message);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(aclrtUnmapMem(start + i * PAGE));
+        CHECK_OK(aclrtFreePhysical(handles[i]));
+    }
+    CHECK_OK(aclrtReleaseMemAddress(start));
+    end();
+}
+
 /* Events: the wait of a stream, of a thread, and a query, for a record of another process. */
 static void event_exporter(Line line)
 {
@@ -337,6 +431,11 @@ static void event_importer(Line line)
     begin();
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK(hear(line, &message));
+    aclrtIpcEventHandle garbage;
+    memset(&garbage, 'x', sizeof garbage);
+    CHECK_FAIL(aclrtIpcOpenEventHandle(garbage, &event), 107000, "no key");
+    CHECK(event == NULL);
+    CHECK_FAIL(aclrtIpcOpenEventHandle(message.event, NULL), 100000, "event");
     CHECK_OK(aclrtIpcOpenEventHandle(message.event, &event));
     CHECK_OK(aclrtStreamWaitEvent(stream, event));
     CHECK_OK(aclrtSynchronizeStream(stream));
@@ -388,6 +487,14 @@ static void notify_exporter(Line line)
     CHECK(aclrtSynchronizeStream(stream) != 0);
     uint32_t id = 99;
     CHECK_OK(aclrtGetNotifyId(notify, &id));
+    CHECK_FAIL(aclrtGetNotifyId(NULL, &id), 100000, "notify");
+    CHECK_FAIL(aclrtGetNotifyId(notify, NULL), 100000, "notifyId");
+    CHECK_FAIL(aclrtRecordNotify(NULL, stream), 100000, "notify");
+    CHECK_FAIL(aclrtRecordNotify(&id, stream), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtNotifyBatchReset(NULL, 1), 100000, "notifies");
+    CHECK_FAIL(aclrtNotifyBatchReset(&notify, 0), 100000, "num 0");
+    CHECK_FAIL(aclrtNotifySetImportPid(NULL, &other.pid, 1), 100000, "notify");
+    CHECK_FAIL(aclrtNotifySetImportPid(notify, NULL, 1), 100000, "pid");
     CHECK_FAIL(aclrtNotifyGetExportKey(notify, message.key, 64, 0), 107000, "len 64");
     CHECK_FAIL(aclrtNotifyGetExportKey(notify, message.key, 65, 1), 107000, "flags 1");
     CHECK_OK(aclrtNotifyGetExportKey(notify, message.key, 65, 0));
@@ -498,6 +605,7 @@ int main(void)
     CHECK(two(list_exporter, list_importer) == 0);
     GROUP("acl_ipc_3 physical memory is shared by handle");
     CHECK(two(handle_exporter, handle_importer) == 0);
+    CHECK(two(second_version_exporter, second_version_importer) == 0);
     GROUP("acl_ipc_4 events are waited for across processes");
     CHECK(two(event_exporter, event_importer) == 0);
     GROUP("acl_ipc_5 notifies are recorded across processes");

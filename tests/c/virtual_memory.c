@@ -1,4 +1,4 @@
-// breaks: freed-while-pending
+// breaks: freed-while-pending use-after-free
 /* Virtual memory: reservations, physical memory and its references, pieces, access; row by row what is refused. */
 #include "gate.h"
 
@@ -322,6 +322,15 @@ static void access_rights(void)
     both[0].flags = ACL_RT_MEM_ACCESS_FLAGS_READ;
     CHECK_FAIL(
         aclrtMemSetAccess(start, PAGE, both, 1), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "flags 1");
+    CHECK_FAIL(aclrtMemMapNoAccess(NULL, PAGE, 0, second, 0), ACL_ERROR_INVALID_PARAM, "virPtr");
+    CHECK_FAIL(aclrtMemMapNoAccess(start, PAGE, 0, NULL, 0), ACL_ERROR_INVALID_PARAM, "handle");
+    CHECK_FAIL(aclrtMemMapNoAccess(start, 0, 0, second, 0), ACL_ERROR_INVALID_PARAM, "size 0");
+    CHECK_FAIL(aclrtMemMapNoAccess(start, PAGE, 0, second, 1), ACL_ERROR_INVALID_PARAM, "flags 1");
+    CHECK_FAIL(aclrtMemMapNoAccess(start, PAGE, 8, second, 0), ACL_ERROR_RT_PARAM_INVALID, "offset 8");
+    CHECK_FAIL(aclrtMemMapNoAccess(start, PAGE, 0, second, 0), DRIVER, "are mapped at");
+    CHECK_FAIL(aclrtMemGetAccess(NULL, &both[0].location, &flag), ACL_ERROR_INVALID_PARAM, "virPtr");
+    CHECK_FAIL(aclrtMemGetAccess(start, NULL, &flag), ACL_ERROR_INVALID_PARAM, "location");
+    CHECK_FAIL(aclrtMemGetAccess(start, &both[0].location, NULL), ACL_ERROR_INVALID_PARAM, "flag");
     CHECK_FAIL(aclrtMemGetAccess(start + 2 * PAGE, &both[0].location, &flag), DRIVER, "nothing is mapped");
     CHECK_OK(aclrtUnmapMem(start));
     CHECK_OK(aclrtUnmapMem(start + PAGE));
@@ -355,24 +364,88 @@ static void queued_tasks(void)
     CHECK_OK(aclrtMemcpy(back, 64, target, 64, ACL_MEMCPY_DEVICE_TO_HOST));
     CHECK(memcmp(back, expected, 64) == 0);
 
-    GROUP("acl_vmm_5 a map onto such a range waits, and finds fresh memory");
-    start = reserved(PAGE);
+    GROUP("acl_vmm_5 a map onto such a range waits for nothing, and queued tasks see what was there");
+    start = reserved(2 * PAGE);
     handle = physical(PAGE);
+    aclrtDrvMemHandle second = physical(PAGE);
+    Gate again = GATE_CLOSED;
+    CHECK_OK(aclrtMapMem(start + PAGE, PAGE, 0, second, 0));
+    CHECK_OK(aclrtMemset(start + PAGE, PAGE, 2, PAGE));
+    CHECK_OK(aclrtUnmapMem(start + PAGE));
     CHECK_OK(aclrtMapMem(start, PAGE, 0, handle, 0));
+    CHECK_OK(aclrtMemset(start, PAGE, 1, PAGE));
+    gate_put(&again, stream);
+    CHECK_OK(aclrtMemcpyAsync(target, 64, start + 64, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    CHECK_OK(aclrtMemsetD32Async(start, PAGE, 0x05050505, 16, stream));
+    CHECK_OK(aclrtUnmapMem(start));
+    CHECK_OK(aclrtMapMem(start, PAGE, 0, second, 0));
+    CHECK_OK(aclrtMemcpy(back, 64, start, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    memset(expected, 2, sizeof expected);
+    CHECK(memcmp(back, expected, 64) == 0);
+    CHECK_OK(aclrtMapMem(start + PAGE, PAGE, 0, handle, 0));
+    gate_open(&again);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMemcpy(back, 64, target, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    memset(expected, 1, sizeof expected);
+    CHECK(memcmp(back, expected, 64) == 0);
+    CHECK_OK(aclrtMemcpy(back, 64, start, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    memset(expected, 2, sizeof expected);
+    CHECK(memcmp(back, expected, 64) == 0);
+    CHECK_OK(aclrtMemcpy(back, 64, start + PAGE + 32, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    memset(expected, 1, sizeof expected);
+    memset(expected, 5, 32);
+    CHECK(memcmp(back, expected, 64) == 0);
+
+    GROUP("acl_vmm_5 tasks that run at that moment are waited for");
     for (int round = 0; round < 50; round++) {
         CHECK_OK(aclrtMemsetAsync(start, PAGE, round, PAGE, stream));
         CHECK_OK(aclrtUnmapMem(start));
-        CHECK_OK(aclrtMapMem(start, PAGE, 0, handle, 0));
+        CHECK_OK(aclrtMapMem(start, PAGE, 0, second, 0));
+        CHECK_OK(aclrtSynchronizeStream(stream));
         CHECK_OK(aclrtMemcpy(back, 64, start + PAGE - 64, 64, ACL_MEMCPY_DEVICE_TO_HOST));
         memset(expected, round, sizeof expected);
         CHECK(memcmp(back, expected, 64) == 0);
     }
     CHECK_OK(aclrtUnmapMem(start));
+    CHECK_OK(aclrtUnmapMem(start + PAGE));
     CHECK_OK(aclrtFreePhysical(handle));
+    CHECK_OK(aclrtFreePhysical(second));
     CHECK_OK(aclrtReleaseMemAddress(start));
     CHECK_OK(aclrtFree(target));
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK(free_bytes() == before);
+}
+
+/* Work that is submitted on a range after its unmap fails, however long older work keeps the memory. */
+static void late_tasks(void)
+{
+    char *start = reserved(PAGE), *target = NULL, named[64];
+    aclrtDrvMemHandle handle = physical(PAGE);
+    aclrtStream stream = NULL, other = NULL;
+    Gate gate = GATE_CLOSED;
+    GROUP("acl_vmm_5 work after the unmap is refused while older work keeps the pages");
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtCreateStream(&other));
+    CHECK_OK(aclrtMalloc((void **)&target, 64, ACL_MEM_MALLOC_NORMAL_ONLY));
+    CHECK_OK(aclrtMapMem(start, PAGE, 0, handle, 0));
+    CHECK_OK(aclrtMemset(start, PAGE, 3, PAGE));
+    gate_put(&gate, stream);
+    CHECK_OK(aclrtMemcpyAsync(target, 64, start, 64, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    CHECK_OK(aclrtUnmapMem(start));
+    CHECK_OK(aclrtMemsetAsync(start + 512, 64, 1, 64, other));
+    snprintf(named, sizeof named, "destination range %p", (void *)(start + 512));
+    CHECK_FAIL(aclrtSynchronizeStream(other), ACL_ERROR_RT_PARAM_INVALID, named);
+    CHECK_OK(aclrtMemsetAsync(start + 512, 64, 1, 64, other));
+    CHECK_FAIL(aclrtSynchronizeStream(other), ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped there");
+    gate_open(&gate);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMemcpy(named, 64, target, 64, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(named[0] == 3 && named[63] == 3);
+    CHECK_OK(aclrtFreePhysical(handle));
+    CHECK_OK(aclrtReleaseMemAddress(start));
+    CHECK_OK(aclrtFree(target));
+    CHECK_OK(aclrtDestroyStream(stream));
+    CHECK_OK(aclrtDestroyStream(other));
 }
 
 static long resident_kib(void)
@@ -424,6 +497,7 @@ int main(void)
     pieces();
     access_rights();
     queued_tasks();
+    late_tasks();
     sleep_and_wake();
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());

@@ -202,7 +202,7 @@ entry! {
         runtime()?.device(i64::from(id)).map(drop)
     }
 
-    /// What the parts of the system use of a device's memory.
+    /// What the parts of the system use of a device's memory: blocks, pools, physical memory.
     fn aclrtGetMemUsageInfo(id: i32, infos: *mut abi::aclrtMemUsageInfo, room: usize, count: *mut usize) {
         door::not_null(infos, "memUsageInfo")?;
         door::not_null(count, "outputNum")?;
@@ -210,10 +210,9 @@ entry! {
             return Err(Error::invalid("inputNum 0: it must be positive"));
         }
         let runtime = runtime()?;
-        let usage = runtime.shared.memory.usage(runtime.device(i64::from(id))?.id);
-        let parts = [("RUNTIME", usage.live, usage.peak), ("POOL", usage.pooled, usage.pooled)];
-        let parts = &parts[..parts.len().min(room)];
-        for (at, (name, current, peak)) in parts.iter().enumerate() {
+        let figures = runtime.shared.memory.usage_by_part(runtime.device(i64::from(id))?.id);
+        let parts: Vec<_> = ["MALLOC", "POOL", "PHYSICAL"].into_iter().zip(figures).take(room).collect();
+        for (at, (name, (current, peak))) in parts.iter().enumerate() {
             let mut info = abi::aclrtMemUsageInfo { name: [0; 32], curMemSize: *current, memPeakSize: *peak, reserved: [0; 8] };
             for (to, from) in info.name.iter_mut().zip(name.bytes()) {
                 *to = from as c_char;

@@ -1,6 +1,7 @@
 //! The message of the last failure: kept for the thread that failed, or with `err_msg_mode` 1 for the
 //! process; reading it clears it.
 
+use cairn_runtime::error::Code;
 use cairn_runtime::host::HostThread;
 use std::ffi::c_char;
 use std::sync::Mutex;
@@ -15,9 +16,17 @@ pub fn set_per_process(is_per_process: bool) {
     PER_PROCESS.store(is_per_process, Ordering::Release);
 }
 
-/// Keeps the error message of a failure.
+/// Keeps the error message of a failure. That of a function which Cairn does not have begins with saying so.
 pub fn keep(function: &str, code: i32, text: &str) {
-    keep_text(&format!("E{code}: {function}: {text}"));
+    let is_absent =
+        code == Code::FeatureNotSupport as i32 && crate::unsupported::is_listed(function);
+    match (is_absent, function.starts_with("Hc")) {
+        (false, _) => keep_text(&format!("E{code}: {function}: {text}")),
+        (true, false) => keep_text(&format!("Cairn lacks {function}: {text} (E{code})")),
+        (true, true) => {
+            keep_text(&format!("Cairn lacks {function}: {text} (HCCL_E_NOT_SUPPORT, 5)"))
+        }
+    }
 }
 
 /// Keeps a message as it is.

@@ -47,12 +47,12 @@ pub fn is_listed(name: &str) -> bool {
 
 /// Keeps the failure for the thread, and logs it once.
 fn report(name: &str, is_logged: &AtomicBool) {
-    let text = "Cairn does not support this function yet (docs/coverage.md lists what works)";
+    let text = "it is not supported yet, docs/coverage.md lists what works";
     door::set_last_code(Code::FeatureNotSupport as i32);
     message::keep(name, Code::FeatureNotSupport as i32, text);
     if !is_logged.swap(true, Ordering::Relaxed) {
         cairn_runtime::logs::install();
-        log::error!("{name}: {text}");
+        log::error!("Cairn lacks {name}: {text}");
     }
 }
 

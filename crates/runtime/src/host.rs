@@ -4,7 +4,7 @@
 //! Thread-locals here have no destructors, because threads end after the library's statics at exit.
 //! The record of a thread that ended is found again by [`HostThread::current`] of a later one.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Epoch};
 use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
@@ -19,6 +19,24 @@ thread_local! {
     static CONTEXT: Cell<usize> = const { Cell::new(0) };
     static IN_CALLBACK: Cell<u32> = const { Cell::new(0) };
     static HOST_FUNCTION_OF: Cell<u64> = const { Cell::new(0) };
+    static TASK: Cell<Option<Epoch>> = const { Cell::new(None) };
+}
+
+/// Runs a task on this thread: what it touches of memory it sees as that task does ([`task`]).
+pub fn in_task<T>(epoch: Epoch, run: impl FnOnce() -> T) -> T {
+    struct Before(Option<Epoch>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            TASK.with(|task| task.set(self.0));
+        }
+    }
+    let _before = Before(TASK.with(|task| task.replace(Some(epoch))));
+    run()
+}
+
+/// The task that this thread runs by [`in_task`].
+pub fn task() -> Option<Epoch> {
+    TASK.with(Cell::get)
 }
 
 /// A thread that calls the runtime. Lives as long as the process; reused after its thread ended.

@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
-use crate::memory::raw::{TaskMemory, Use};
+use crate::memory::raw::TaskMemory;
 use crate::overflow::StreamOverflow;
 use crate::record::event::Outcome;
 use crate::record::{Event, Kind};
@@ -416,7 +416,7 @@ impl Stream {
             }
             Body::Nothing => Ok(()),
             Body::Copy | Body::Fill(_) | Body::Work(_) | Body::Kernel(_) | Body::Exchange(_) => {
-                self.perform(front)
+                self.perform(front, seq)
             }
         };
         let task = batch.pop_front().expect("the caller saw a task");
@@ -435,7 +435,7 @@ impl Stream {
         self.shared.exchange_threads.run(move |has_thread| {
             let task = Task { name, reads, writes, body };
             let result = match has_thread {
-                true => stream.perform(&task),
+                true => stream.perform(&task, seq),
                 false => Err(Error::new(
                     Code::RtInternal,
                     format!("{name}: no thread can be had to wait for other ranks; is `ulimit -u` reached?"),
@@ -448,28 +448,27 @@ impl Stream {
     }
 
     /// Checks what an operator touches, and runs it.
-    fn compute(&self, task: &Task, kernel: &dyn Kernel) -> Result<()> {
+    fn compute(&self, task: &Task, seq: u64, kernel: &dyn Kernel) -> Result<()> {
+        let epoch = Epoch { stream: self.index, seq };
         let memory = &self.shared.memory;
-        for (purpose, spans) in [(Use::Read, &task.reads), (Use::Overwrite, &task.writes)] {
-            for (index, span) in spans.iter().enumerate() {
-                let argument = || kernel.argument(purpose, index);
-                memory.check(task.name, argument, span, purpose)?;
-            }
-        }
+        let view =
+            memory.view(task, Some(epoch), |purpose, index| kernel.argument(purpose, index))?;
+        let (reads, writes) = (view.places(&task.reads), view.places(&task.writes));
+        let (reads, writes) =
+            (reads.as_ref().unwrap_or(&task.reads), writes.as_ref().unwrap_or(&task.writes));
         let (scheduler, overflowed) =
             (&self.shared.scheduler, self.overflow.flag(&self.shared.overflow));
-        // SAFETY: every range was found mapped and long enough just now, and stays mapped for the process.
-        let task_memory =
-            unsafe { TaskMemory::new(&task.reads, &task.writes, scheduler, overflowed) };
+        // SAFETY: every range was found mapped and long enough just now, and stays mapped while the view lives.
+        let task_memory = unsafe { TaskMemory::new(reads, writes, scheduler, overflowed) };
         kernel.run(&task_memory)
     }
 
     /// Runs a copy, a fill, a function of the runtime or a kernel; a panic in it becomes a failed task.
-    fn perform(&self, task: &Task) -> Result<()> {
+    fn perform(&self, task: &Task, seq: u64) -> Result<()> {
         let run = || match &task.body {
-            Body::Work(work) => work.run(),
-            Body::Kernel(kernel) | Body::Exchange(kernel) => self.compute(task, &**kernel),
-            _ => self.shared.memory.perform(task),
+            Body::Work(work) => host::in_task(Epoch { stream: self.index, seq }, || work.run()),
+            Body::Kernel(kernel) | Body::Exchange(kernel) => self.compute(task, seq, &**kernel),
+            _ => self.shared.memory.perform_as(task, Some(Epoch { stream: self.index, seq })),
         };
         let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             let error = Error::internal(&*panic);

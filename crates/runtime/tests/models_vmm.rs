@@ -6,12 +6,14 @@
 #![cfg(feature = "shuttle")]
 
 use cairn_runtime::config::Config;
+use cairn_runtime::error::Result;
 use cairn_runtime::host;
 use cairn_runtime::memory::vmm::{PAGE, Pages, Physical, PhysicalSpec, Place};
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{ContextFailure, Stream, StreamSpec};
+use cairn_runtime::sync::atomic::{AtomicBool, Ordering};
 use cairn_runtime::sync::{Arc, thread};
-use cairn_runtime::task::{Location, Span, Task};
+use cairn_runtime::task::{Body, HostFunction, Location, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
@@ -44,6 +46,12 @@ impl Fixture {
         Fixture { shared, stream }
     }
 
+    fn other_stream(&self) -> Arc<Stream> {
+        let context_failure = Arc::<ContextFailure>::default();
+        let spec = StreamSpec { device: 0, context: 1, context_failure, priority: 0, flags: 0 };
+        Stream::new(&self.shared, spec).unwrap()
+    }
+
     fn physical(&self, value: u8, at: usize) -> Arc<Physical> {
         let spec = PhysicalSpec { bytes: PAGE, place: Place::Device(0), pages: Pages::Huge };
         let memory = &self.shared.memory;
@@ -65,6 +73,18 @@ impl Fixture {
     }
 }
 
+/// A host function that waits for a flag.
+struct Opened(Arc<AtomicBool>);
+
+impl HostFunction for Opened {
+    fn call(&self, _: &dyn Fn()) -> Result<()> {
+        while !self.0.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
 fn byte(address: usize) -> Span {
     Span { address, bytes: 1, location: Location::Any }
 }
@@ -80,7 +100,7 @@ fn read(span: Span) -> u8 {
 
 /// A queued task reads what was mapped when it was submitted, although another piece is mapped there right after.
 #[test]
-fn a_new_piece_waits_for_tasks_that_read_the_old_one() {
+fn a_task_reads_the_old_piece_when_a_new_one_is_in_its_place() {
     explore(|| {
         let fixture = Fixture::new();
         let memory = fixture.shared.memory.clone();
@@ -134,6 +154,67 @@ fn threads_that_unmap_take_nothing_from_each_others_tasks() {
         let usage = memory.usage(0);
         assert_eq!((usage.live, usage.waiting), (0, 0));
         drop(memory);
+        fixture.end();
+    });
+}
+
+/// A stream waits for the thread that maps where that stream has work queued; beside it a task without a gate races with the map.
+#[test]
+fn a_map_never_waits_for_what_is_queued_behind_the_thread_that_maps() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let memory = fixture.shared.memory.clone();
+        let start = memory.vmm().reserve(PAGE, None).unwrap();
+        let (old, new) = (fixture.physical(1, start), fixture.physical(9, start));
+        memory.vmm().map(start, PAGE, &old, true).unwrap();
+        let other = fixture.other_stream();
+        let is_open = Arc::new(AtomicBool::new(false));
+        let (free, gated, late) = (cell(), cell(), cell());
+        let body = Body::Host(Arc::new(Opened(is_open.clone())));
+        fixture.stream.submit(Task::bare("gate", body)).unwrap();
+        fixture.stream.submit(Task::copy("copy", byte(start), gated)).unwrap();
+        other.submit(Task::copy("copy", byte(start), free)).unwrap();
+        memory.unmap(start).unwrap();
+        memory.vmm().map(start, PAGE, &new, true).unwrap();
+        other.submit(Task::copy("copy", byte(start), late)).unwrap();
+        is_open.store(true, Ordering::SeqCst);
+        assert!(host::in_callback(|| fixture.stream.synchronize(None)).unwrap());
+        assert!(host::in_callback(|| other.synchronize(None)).unwrap());
+        assert_eq!((read(free), read(gated), read(late)), (1, 1, 9));
+        memory.vmm().release_unmapped();
+        assert_eq!(memory.usage(0).waiting, 0);
+        drop((memory, other));
+        fixture.end();
+    });
+}
+
+/// A task that is submitted after an unmap fails, whatever older tasks and other threads do meanwhile.
+#[test]
+fn a_task_after_the_unmap_is_refused_in_every_order() {
+    explore(|| {
+        let fixture = Fixture::new();
+        let memory = fixture.shared.memory.clone();
+        let start = memory.vmm().reserve(PAGE, None).unwrap();
+        let old = fixture.physical(1, start);
+        memory.vmm().map(start, PAGE, &old, true).unwrap();
+        let other = fixture.other_stream();
+        let (first, second) = (cell(), cell());
+        fixture.stream.submit(Task::copy("copy", byte(start), first)).unwrap();
+        let reaper = {
+            let memory = memory.clone();
+            thread::spawn(move || memory.vmm().release_unmapped())
+        };
+        memory.unmap(start).unwrap();
+        other.submit(Task::copy("copy", byte(start), second)).unwrap();
+        let synchronize = |stream: &Arc<Stream>| {
+            host::in_callback(|| stream.synchronize(None)).unwrap();
+            stream.take_failure()
+        };
+        assert!(synchronize(&fixture.stream).is_none());
+        assert!(synchronize(&other).is_some_and(|e| e.text.contains("nothing is mapped there")));
+        reaper.join().unwrap();
+        assert_eq!((read(first), read(second)), (1, 0));
+        drop((memory, other));
         fixture.end();
     });
 }

@@ -8,9 +8,11 @@ use cairn_runtime::Runtime;
 use cairn_runtime::error::Code;
 use cairn_runtime::memory::vmm::{PAGE, Pages, PhysicalSpec, Place};
 use cairn_runtime::memory::{AddressInfo, BlockKind};
-use cairn_runtime::task::{Location, Span};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Location, Span, Task, Work};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use support::*;
 
 const DEVICE: Place = Place::Device(0);
@@ -267,7 +269,7 @@ fn an_unmap_keeps_the_memory_for_tasks_that_were_submitted_before() {
     vmm.release(start).unwrap();
     assert_eq!(vmm.release(start).unwrap_err().code, Code::RtParamInvalid);
     let elsewhere = vmm.reserve(4 * PAGE, None).unwrap();
-    assert_ne!(elsewhere, start, "its addresses wait with it");
+    assert_ne!(elsewhere, start, "its addresses wait with it, where others are as good");
 
     gate.open();
     stream.synchronize(None).unwrap();
@@ -277,32 +279,327 @@ fn an_unmap_keeps_the_memory_for_tasks_that_were_submitted_before() {
     assert_eq!(vmm.reserve(PAGE, Some(start)).unwrap(), start, "its addresses are free again");
 }
 
+/// A runtime, a stream, `pages` of addresses, and handles of a page each whose bytes are 1, 2, ..
+struct Pieces {
+    runtime: TestRuntime,
+    stream: Arc<Stream>,
+    start: usize,
+    handles: Vec<usize>,
+}
+
+impl Pieces {
+    fn new(pages: u64, handles: u8) -> Pieces {
+        let runtime = start_runtime(2, |_| ());
+        runtime.set_device(0).unwrap();
+        let start = runtime.shared.memory.vmm().reserve(pages * PAGE, None).unwrap();
+        let stream = runtime.new_stream();
+        let handles = (1..=handles).map(|value| {
+            let handle = runtime.make_physical(spec(1)).unwrap();
+            map(&runtime, start, PAGE, handle).unwrap();
+            runtime.shared.memory.perform(&fill(at(start, PAGE as usize), value)).unwrap();
+            runtime.unmap(start).unwrap();
+            handle
+        });
+        let handles = handles.collect();
+        Pieces { runtime, stream, start, handles }
+    }
+
+    fn page(&self, number: usize) -> usize {
+        self.start + number * PAGE as usize
+    }
+
+    fn map(&self, page: usize, handle: usize) {
+        map(&self.runtime, self.page(page), PAGE, self.handles[handle]).unwrap();
+    }
+
+    /// Closes the stream with a gate.
+    fn gate(&self) -> Gate {
+        let gate = Gate::default();
+        self.stream.submit(gate.task()).unwrap();
+        gate
+    }
+}
+
 #[test]
-fn a_map_waits_for_tasks_that_touch_what_was_there() {
-    let runtime = start_runtime(2, |_| ());
-    runtime.set_device(0).unwrap();
-    let (vmm, stream) = (runtime.shared.memory.vmm(), runtime.new_stream());
-    let start = vmm.reserve(2 * PAGE, None).unwrap();
-    let handles = [0, 1].map(|_| runtime.make_physical(spec(1)).unwrap());
-    map(&runtime, start, PAGE, handles[0]).unwrap();
-    write(&runtime, start, 1);
+fn a_map_takes_the_place_of_what_queued_tasks_see_without_waiting_for_them() {
+    let pieces = Pieces::new(2, 2);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    pieces.map(0, 0);
     let target = runtime.alloc(0, 64);
-    let gate = Gate::default();
-    stream.submit(gate.task()).unwrap();
+    let gate = pieces.gate();
+    stream.submit(copy(at(pieces.start, 64), target)).unwrap();
+    stream.submit(fill(at(pieces.start + 64, 64), 9)).unwrap();
+    runtime.unmap(pieces.start).unwrap();
+    pieces.map(0, 1);
+    assert_eq!(bytes(at(pieces.start, 1)), [2], "at once, on the thread that opens the gate");
+    stream.submit(fill(at(pieces.start, 64), 3)).unwrap();
+    pieces.map(1, 0);
+    gate.open();
+    runtime.synchronize(stream, None).unwrap();
+    assert_eq!(bytes(target), [1; 64]);
+    assert_eq!(bytes(at(pieces.start + 62, 4)), [3, 3, 2, 2]);
+    assert_eq!(bytes(at(pieces.page(1) + 62, 4)), [1, 1, 9, 9]);
+}
+
+/// A function of the runtime that fills a range.
+struct FillWork(Arc<cairn_runtime::shared::Shared>, Span);
+
+impl Work for FillWork {
+    fn run(&self) -> cairn_runtime::error::Result<()> {
+        self.0.memory.perform(&fill(self.1, 4))
+    }
+}
+
+#[test]
+fn a_queued_function_of_the_runtime_sees_what_was_mapped_when_it_was_submitted() {
+    let pieces = Pieces::new(1, 2);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    pieces.map(0, 0);
+    let gate = pieces.gate();
+    let work = Arc::new(FillWork(runtime.shared.clone(), at(pieces.start, 64)));
+    stream.submit(Task::bare("work", Body::Work(work.clone()))).unwrap();
+    runtime.unmap(pieces.start).unwrap();
+    stream.submit(Task::bare("late work", Body::Work(work))).unwrap();
+    pieces.map(0, 1);
+    gate.open();
+    runtime.synchronize(stream, None).unwrap();
+    assert_eq!(bytes(at(pieces.start, 65))[63..], [4, 2], "the late one found the new memory");
+    runtime.unmap(pieces.start).unwrap();
+    pieces.map(0, 0);
+    assert_eq!(bytes(at(pieces.start, 65))[63..], [4, 1]);
+}
+
+#[test]
+fn a_queued_task_sees_pieces_side_by_side_some_of_which_were_replaced() {
+    let pieces = Pieces::new(4, 5);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    (0..4).for_each(|number| pieces.map(number, number));
+    let all = runtime.alloc(0, 3 * PAGE);
+    let gate = pieces.gate();
+    stream.submit(copy(at(pieces.page(0) + PAGE as usize / 2, 3 * PAGE as usize), all)).unwrap();
+    let (low, high) = (at(pieces.page(1) - 20, 30), at(pieces.page(1) - 10, 30));
+    stream.submit(copy(low, high)).unwrap();
+    runtime.unmap(pieces.page(1)).unwrap();
+    runtime.unmap(pieces.page(3)).unwrap();
+    pieces.map(1, 4);
+    gate.open();
+    runtime.synchronize(stream, None).unwrap();
+    let seen = bytes(all);
+    let half = PAGE as usize / 2;
+    for (number, value) in [(0, 1), (half, 2), (3 * half, 3), (5 * half, 4)] {
+        assert_eq!(seen[number], value);
+    }
+    runtime.unmap(pieces.page(1)).unwrap();
+    pieces.map(1, 1);
+    assert_eq!(bytes(at(pieces.page(1) - 12, 24))[..], [[1; 22].as_slice(), &[2; 2]].concat()[..]);
+    assert_eq!(bytes(at(pieces.page(1) + 10, 12))[..], [2; 12]);
+}
+
+#[test]
+fn work_that_is_submitted_after_an_unmap_is_refused_while_older_work_goes_on() {
+    let pieces = Pieces::new(2, 2);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    pieces.map(0, 0);
+    let (old, new) = (runtime.alloc(0, 64), runtime.alloc(0, 64));
+    let other = runtime.new_stream();
+    let gate = pieces.gate();
+    stream.submit(copy(at(pieces.start, 64), old)).unwrap();
+    runtime.unmap(pieces.start).unwrap();
+    stream.submit(copy(at(pieces.start, 64), new)).unwrap();
+    other.submit(fill(at(pieces.start + 8, 8), 5)).unwrap();
+    let error = runtime.synchronize(&other, None).unwrap_err();
+    let named = format!("destination range {:#x}", pieces.start + 8);
+    assert!(
+        error.text.contains(&named) && error.text.contains("nothing is mapped there"),
+        "{}",
+        error.text
+    );
+    let of_thread = runtime.shared.memory.perform(&fill(at(pieces.start, 8), 5)).unwrap_err();
+    assert!(of_thread.text.contains("nothing is mapped there"), "{}", of_thread.text);
+    gate.open();
+    let error = runtime.synchronize(stream, None).unwrap_err();
+    assert!(error.text.contains(&format!("source range {:#x}", pieces.start)), "{}", error.text);
+    assert_eq!(bytes(old), [1; 64]);
+}
+
+#[test]
+fn a_host_function_maps_where_its_own_stream_has_work_queued() {
+    let pieces = Pieces::new(1, 2);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    pieces.map(0, 0);
+    let target = runtime.alloc(0, 64);
+    let shared = runtime.shared.clone();
+    let (start, handle) = (pieces.start, runtime.physical(pieces.handles[1]).unwrap());
+    let unmapped = Gate::default();
+    let until = unmapped.clone();
+    stream
+        .submit(host_task(move || {
+            until.wait();
+            shared.memory.vmm().map(start, PAGE, &handle, true).is_ok()
+        }))
+        .unwrap();
     stream.submit(copy(at(start, 64), target)).unwrap();
     runtime.unmap(start).unwrap();
-    map(&runtime, start + PAGE as usize, PAGE, handles[1]).unwrap();
+    unmapped.open();
+    runtime.synchronize(stream, None).unwrap();
+    assert_eq!((bytes(target), bytes(at(start, 1))), (vec![1; 64], vec![2]));
+}
+
+#[test]
+fn a_map_waits_for_a_task_that_touches_the_place_at_that_moment() {
+    let pieces = Pieces::new(1, 2);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    pieces.map(0, 0);
+    let (running, gate) = (Gate::default(), Gate::default());
+    let (begun, until) = (running.clone(), gate.clone());
+    stream
+        .submit(exchange(at(pieces.start, 64), move || {
+            begun.open();
+            until.wait();
+            true
+        }))
+        .unwrap();
+    running.wait();
+    runtime.unmap(pieces.start).unwrap();
     std::thread::scope(|scope| {
-        let mapping = scope.spawn(|| {
-            map(&runtime, start, PAGE, handles[0]).unwrap();
-            runtime.shared.memory.perform(&fill(at(start, 64), 9)).unwrap();
-        });
+        let mapping = scope.spawn(|| pieces.map(0, 1));
         gate.open();
         mapping.join().unwrap();
     });
+    runtime.synchronize(stream, None).unwrap();
+    assert_eq!(bytes(at(pieces.start, 64)), [2; 64]);
+    runtime.unmap(pieces.start).unwrap();
+    pieces.map(0, 0);
+    assert_eq!(bytes(at(pieces.start + 63, 2)), [7, 1]);
+}
+
+#[test]
+fn addresses_that_were_released_are_had_again_while_tasks_see_what_was_there() {
+    let pieces = Pieces::new(2, 2);
+    let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+    let vmm = runtime.shared.memory.vmm();
+    pieces.map(0, 0);
+    let target = runtime.alloc(0, 64);
+    let gate = pieces.gate();
+    stream.submit(copy(at(pieces.start, 64), target)).unwrap();
+    runtime.unmap(pieces.start).unwrap();
+    vmm.release(pieces.start).unwrap();
+    assert_eq!(vmm.reserve(PAGE, Some(pieces.start)).unwrap(), pieces.start);
+    pieces.map(0, 1);
+    gate.open();
+    runtime.synchronize(stream, None).unwrap();
+    assert_eq!((bytes(target), bytes(at(pieces.start, 1))), (vec![1; 64], vec![2]));
+}
+
+#[test]
+fn memory_that_no_queued_task_names_is_had_again_while_a_host_function_blocks() {
+    let runtime = start_runtime(2, |_| ());
+    runtime.set_device(0).unwrap();
+    let stream = runtime.new_stream();
+    let gate = Gate::default();
+    stream.submit(gate.task()).unwrap();
+    let start = runtime.shared.memory.vmm().reserve(32 * PAGE, None).unwrap();
+    for _ in 0..3 {
+        let handle = runtime.make_physical(spec(24)).unwrap();
+        map(&runtime, start, 24 * PAGE, handle).unwrap();
+        runtime.unmap(start).unwrap();
+        runtime.free_physical(handle).unwrap();
+    }
+    gate.open();
     stream.synchronize(None).unwrap();
-    assert_eq!(bytes(target), [1; 64]);
-    assert_eq!(bytes(at(start, 1)), [9]);
+}
+
+#[derive(Clone, Debug)]
+enum QueuedStep {
+    Map(usize, usize),
+    Unmap(usize),
+    Fill(usize, u8),
+    Copy(usize),
+    Across(usize),
+    Wrong(usize),
+    Open,
+}
+
+fn queued_step() -> impl Strategy<Value = QueuedStep> {
+    let page = 0..5usize;
+    prop_oneof![
+        4 => (page.clone(), 0..6usize).prop_map(|(page, handle)| QueuedStep::Map(page, handle)),
+        3 => page.clone().prop_map(QueuedStep::Unmap),
+        2 => (page.clone(), any::<u8>()).prop_map(|(page, value)| QueuedStep::Fill(page, value)),
+        3 => page.clone().prop_map(QueuedStep::Copy),
+        2 => page.clone().prop_map(QueuedStep::Across),
+        1 => page.prop_map(QueuedStep::Wrong),
+        1 => Just(QueuedStep::Open),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Each task sees the memory that was mapped when it was submitted, whatever is unmapped and mapped before it runs.
+    #[test]
+    fn tasks_see_what_was_mapped_when_they_were_submitted(
+        steps in proptest::collection::vec(queued_step(), 1..50)
+    ) {
+        let pieces = Pieces::new(5, 6);
+        let (runtime, stream) = (&pieces.runtime, &pieces.stream);
+        let mut values: Vec<u8> = (1..=6).collect();
+        let mut mapped = [None::<usize>; 5];
+        let mut expected: Vec<(Span, Vec<u8>)> = Vec::new();
+        let mut gate = pieces.gate();
+        for step in steps.into_iter().chain([QueuedStep::Open]) {
+            match step {
+                QueuedStep::Map(page, handle) => {
+                    let free = mapped[page].is_none();
+                    let result = map(runtime, pieces.page(page), PAGE, pieces.handles[handle]);
+                    prop_assert_eq!(result.is_ok(), free);
+                    mapped[page] = mapped[page].or(Some(handle));
+                }
+                QueuedStep::Unmap(page) => {
+                    let unmapped = runtime.unmap(pieces.page(page));
+                    prop_assert_eq!(unmapped.is_ok(), mapped[page].take().is_some());
+                }
+                QueuedStep::Fill(page, value) => {
+                    let Some(handle) = mapped[page] else { continue };
+                    values[handle] = value;
+                    stream.submit(fill(at(pieces.page(page), PAGE as usize), value)).unwrap();
+                }
+                QueuedStep::Copy(page) => {
+                    let Some(handle) = mapped[page] else { continue };
+                    let target = runtime.alloc(0, 64);
+                    stream.submit(copy(at(pieces.page(page) + 4096, 64), target)).unwrap();
+                    expected.push((target, vec![values[handle]; 64]));
+                }
+                QueuedStep::Across(page) => {
+                    let both = (mapped[page], mapped.get(page + 1).copied().flatten());
+                    let (Some(first), Some(second)) = both else { continue };
+                    let target = runtime.alloc(0, 2);
+                    stream.submit(copy(at(pieces.page(page + 1) - 1, 2), target)).unwrap();
+                    expected.push((target, vec![values[first], values[second]]));
+                }
+                QueuedStep::Wrong(page) => {
+                    if mapped[page].is_none() {
+                        let target = runtime.alloc(0, 64);
+                        stream.submit(copy(at(pieces.page(page), 64), target)).unwrap();
+                    }
+                }
+                QueuedStep::Open => {
+                    gate.open();
+                    let _ = runtime.synchronize(stream, None);
+                    for (target, value) in expected.drain(..) {
+                        prop_assert_eq!(bytes(target), value);
+                    }
+                    gate = pieces.gate();
+                }
+            }
+        }
+        gate.open();
+        stream.synchronize(None).unwrap();
+        (0..5).filter(|&page| mapped[page].is_some()).for_each(|page| runtime.unmap(pieces.page(page)).unwrap());
+        pieces.handles.iter().for_each(|&handle| runtime.free_physical(handle).unwrap());
+        runtime.shared.memory.vmm().release_unmapped();
+        prop_assert_eq!(runtime.shared.memory.usage(0).waiting, 0);
+    }
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub enum Rank {
     Arena,
     /// Which pages of an arena lie in a memory file.
     SharedPages,
-    /// Which pages of an arena were moved there.
+    /// Which pages of an arena were moved there, or were to be huge.
     MovedPages,
     /// The ranges of a memory file.
     Store,

@@ -3,8 +3,10 @@
 use super::Memory;
 use super::locate::{AddressBlock, AddressInfo, BlockKind, describe};
 use super::raw::{self, Bytes, Use};
-use super::vmm::Place;
+use super::vmm::{Place, View};
+use crate::clock::Epoch;
 use crate::error::{Error, Result};
+use crate::host;
 use crate::sync::atomic::Ordering;
 use crate::task::{Body, Location, Span, Task};
 
@@ -35,15 +37,54 @@ impl Memory {
     }
 
     /// True if `aclrtMemSetAccess` gave a device access to mapped memory of another.
-    fn is_mapped_for(&self, device: u32, address: usize, block: Option<&AddressBlock>) -> bool {
+    fn is_mapped_for(
+        view: &View<'_>,
+        device: u32,
+        address: usize,
+        block: Option<&AddressBlock>,
+    ) -> bool {
         block.is_some_and(|block| block.kind == BlockKind::Mapped)
-            && self.vmm.access(address, Place::Device(device)) == Some(true)
+            && view.access(address, Place::Device(device)) == Some(true)
     }
 
-    /// Checks that a task may touch a range; the error names task, argument, address and what is
-    /// there.
-    pub fn check<'a>(
+    /// What a task finds at the start of a range.
+    fn seen(&self, view: &View<'_>, span: &Span) -> AddressInfo {
+        match view.old_run(span) {
+            Some((Place::Device(device), block)) => AddressInfo::Device(device, Some(block)),
+            Some((Place::Host, block)) => AddressInfo::Pinned(Some(block)),
+            None => self.enclosing(span.address),
+        }
+    }
+
+    /// Checks that a task, or without an epoch a thread of the program, may touch its ranges; the error names task, argument,
+    /// address and what is there. They stay as they are while the view lives. `argument` names the range at an index of
+    /// the reads or writes.
+    pub fn view<'a>(
         &self,
+        task: &Task,
+        epoch: Option<Epoch>,
+        argument: impl Fn(Use, usize) -> &'a str,
+    ) -> Result<View<'_>> {
+        let mut view = self.vmm.view(epoch, &task.reads, &task.writes)?;
+        let check_all = |view: &View<'_>| {
+            for (purpose, spans) in [(Use::Read, &task.reads), (Use::Overwrite, &task.writes)] {
+                for (index, span) in spans.iter().enumerate() {
+                    self.check(view, task.name, || argument(purpose, index), span, purpose)?;
+                }
+            }
+            Ok(())
+        };
+        let mut checked = check_all(&view);
+        if checked.is_err() && view.may_be_late() {
+            view.look_back(&task.reads, &task.writes)?;
+            checked = check_all(&view);
+        }
+        checked.map(|()| view)
+    }
+
+    fn check<'a>(
+        &self,
+        view: &View<'_>,
         task: &str,
         argument: impl Fn() -> &'a str,
         span: &Span,
@@ -52,11 +93,11 @@ impl Memory {
         if span.bytes == 0 {
             return Ok(());
         }
-        let info = self.enclosing(span.address);
+        let info = self.seen(view, span);
         let no_access = match (&info, span.location) {
             (AddressInfo::Device(id, block), Location::Device(device)) => self
                 .no_peer_access(device, *id)
-                .filter(|_| !self.is_mapped_for(device, span.address, block.as_ref())),
+                .filter(|_| !Memory::is_mapped_for(view, device, span.address, block.as_ref())),
             _ => None,
         };
         let refusal = match (&info, span.location) {
@@ -112,34 +153,38 @@ impl Memory {
         )))
     }
 
-    /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.
+    /// Checks and runs a copy or fill on this thread: one of the program, or one that runs a task of which this is a part.
     pub fn perform(&self, task: &Task) -> Result<()> {
-        let mut spans = task.reads.iter().chain(&task.writes);
-        let _copy =
-            spans.any(|span| self.vmm.contains(span.address)).then(|| self.vmm.begin_copy());
-        for span in &task.reads {
-            self.check(task.name, || "source", span, Use::Read)?;
-        }
-        for span in &task.writes {
-            self.check(task.name, || "destination", span, Use::Overwrite)?;
-        }
+        self.perform_as(task, host::task())
+    }
+
+    /// The same for the task with this epoch.
+    pub fn perform_as(&self, task: &Task, epoch: Option<Epoch>) -> Result<()> {
+        let argument = |purpose, _| match purpose {
+            Use::Read => "source",
+            Use::Overwrite => "destination",
+        };
+        let view = self.view(task, epoch, argument)?;
         if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])
             && let (AddressInfo::Device(a, _), AddressInfo::Device(b, _)) =
-                (self.enclosing(from.address), self.enclosing(to.address))
+                (self.seen(&view, from), self.seen(&view, to))
             && let Some(reason) = self.no_peer_access(a, b)
             && ![(a, to), (b, from)].iter().any(|(device, span)| {
                 self.vmm.contains(span.address)
-                    && self.vmm.access(span.address, Place::Device(*device)) == Some(true)
+                    && view.access(span.address, Place::Device(*device)) == Some(true)
             })
         {
             return Err(Error::refused(format!("{}: {reason}", task.name)));
         }
-        // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped for
-        // the process; for a foreign one the user vouches, as in any copy.
+        let (reads, writes) = (view.places(&task.reads), view.places(&task.writes));
+        let (reads, writes) =
+            (reads.as_ref().unwrap_or(&task.reads), writes.as_ref().unwrap_or(&task.writes));
+        // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped while the
+        // view lives; for a foreign one the user vouches, as in any copy.
         let bytes = |span: &Span| unsafe { Bytes::new(span.address, span.bytes) };
         match task.body {
-            Body::Copy => bytes(&task.writes[0]).copy_from(&bytes(&task.reads[0])),
-            Body::Fill(value) => bytes(&task.writes[0]).fill(value),
+            Body::Copy => bytes(&writes[0]).copy_from(&bytes(&reads[0])),
+            Body::Fill(value) => bytes(&writes[0]).fill(value),
             _ => unreachable!("only copies and fills are performed here"),
         }
         Ok(())

@@ -78,7 +78,11 @@ struct Inner {
     live: u64,
     /// Bytes of segments, among `live`.
     pooled: u64,
+    /// Bytes of physical memory, among `live`.
+    physical: u64,
     peak: u64,
+    /// The most that there ever was of each part: blocks, segments, physical memory.
+    peaks: [u64; 3],
     /// Bytes freed since holes were last given back to the operating system.
     dirty: u64,
     /// Bytes of physical memory that its owners freed and that queued tasks may still touch.
@@ -89,6 +93,18 @@ impl Inner {
     /// Bytes that were freed and are not free yet.
     fn waiting(&self) -> u64 {
         self.quarantine.bytes() + self.unmapping
+    }
+
+    /// Live bytes of blocks, of segments, of physical memory.
+    fn parts(&self) -> [u64; 3] {
+        [self.live - self.pooled - self.physical, self.pooled, self.physical]
+    }
+
+    /// Something was taken.
+    fn raise_peaks(&mut self) {
+        self.peak = self.peak.max(self.live);
+        let parts = self.parts();
+        self.peaks = std::array::from_fn(|at| self.peaks[at].max(parts[at]));
     }
 
     fn take(&mut self, bytes: u64, align: u64) -> Option<Grant> {
@@ -256,6 +272,13 @@ impl Arena {
         }
     }
 
+    /// What the parts of it have, and the most they ever had: blocks, pools, physical memory.
+    pub fn parts(&self) -> [(u64, u64); 3] {
+        let inner = self.inner.lock();
+        let parts = inner.parts();
+        std::array::from_fn(|at| (parts[at], inner.peaks[at]))
+    }
+
     /// Live and quarantined bytes.
     pub fn live_and_quarantined(&self) -> (u64, u64) {
         let inner = self.inner.lock();
@@ -311,7 +334,7 @@ impl Arena {
             return Attempt::Refused(format!("the kernel says: {error}"));
         }
         inner.live += grant.size;
-        inner.peak = inner.peak.max(inner.live);
+        inner.raise_peaks();
         self.budget.correct(need, grant.size);
         let offset = grant.offset + request.front;
         let tag = if request.huge == HugePageRequest::No { 0 } else { HUGE };
@@ -361,7 +384,7 @@ impl Arena {
         self.budget.correct(bytes, grant.size);
         inner.live += grant.size;
         inner.pooled += grant.size;
-        inner.peak = inner.peak.max(inner.live);
+        inner.raise_peaks();
         let range = inner.tlsf.take_out(grant.id).expect("granted just now");
         self.add_segment(range.clone(), POOL | pool);
         self.emit_usage(&inner);
@@ -426,7 +449,8 @@ impl Arena {
         }
         inner.live -= bytes;
         inner.pooled -= bytes;
-        inner.tlsf.add(range, 0);
+        inner.tlsf.add(range.clone(), 0);
+        self.restore_pages(inner, range);
         self.budget.give(bytes);
     }
 
@@ -542,10 +566,24 @@ impl Arena {
             self.spine.emit(Kind::Reusable, || Event::Reusable { kind, address, bytes });
         }
         inner.free(entry.offset);
+        self.restore_pages(inner, entry.offset..entry.offset + entry.bytes);
         self.budget.give_waiting(entry.bytes);
         inner.dirty += entry.bytes;
         if inner.dirty > MAX_DIRTY {
             self.release_holes(inner);
+        }
+    }
+
+    /// Some memory became free: pages there that were exported, and lie in no block any more, are ordinary ones again.
+    fn restore_pages(&self, inner: &Inner, freed: Range<u64>) {
+        let page = page();
+        let pages = freed.start / page * page..freed.end.next_multiple_of(page);
+        if !self.source.has_shared(&pages) {
+            return;
+        }
+        let mut holes = inner.tlsf.holes_where(|_| true).map(|(_, hole)| hole);
+        if let Some(hole) = holes.find(|hole| hole.contains(&freed.start)) {
+            self.source.restore(hole);
         }
     }
 

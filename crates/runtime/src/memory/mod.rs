@@ -4,6 +4,7 @@
 //! Every block is made by the [`funnel`]: a [`request`] passes the layers and reaches a maker.
 
 mod access;
+mod advised_pages;
 pub mod allocator;
 pub mod arena;
 mod arena_maker;
@@ -133,6 +134,7 @@ impl Memory {
             vmm: VirtualMemory::new(
                 config.visible.len(),
                 is_protected,
+                config.callback_limits.log,
                 progress.clone(),
                 spine.clone(),
             ),
@@ -166,6 +168,11 @@ impl Memory {
     /// The figures of a device.
     pub fn usage(&self, device: u32) -> Usage {
         self.devices[device as usize].usage()
+    }
+
+    /// What the parts of a device's memory have, and the most they ever had: blocks, pools, physical memory.
+    pub fn usage_by_part(&self, device: u32) -> [(u64, u64); 3] {
+        self.devices[device as usize].parts()
     }
 
     /// Free and total bytes of a device, quarantined bytes counted as free.

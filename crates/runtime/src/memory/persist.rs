@@ -42,6 +42,7 @@ impl Memory {
             let state = monitor
                 .get_or_insert_with(|| ProgressMonitor::new(&self.progress))
                 .wait_and_check();
+            self.vmm.release_unmapped();
             let released = match state {
                 ProgressState::Quiet | ProgressState::Late if quarantine_full => {
                     arena.release_quarantine(0)
@@ -50,6 +51,7 @@ impl Memory {
                     self.release_all(|a| a.release_quarantine(bytes))
                 }
                 ProgressState::Blocked => {
+                    self.vmm.release_untouched();
                     let queued = self.progress.queued_memory();
                     let need = if quarantine_full { 0 } else { bytes };
                     self.release_all(|a| {

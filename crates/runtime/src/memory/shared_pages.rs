@@ -6,18 +6,25 @@ use crate::sync::Arc;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Pages that lie in a file.
 struct Region {
     bytes: u64,
-    file: FileRange,
+    file: Arc<FileRange>,
+    /// Where in the range of the file it begins.
+    shift: u64,
     /// Keys that count on it.
     keys: usize,
 }
 
-/// The regions of one source, by offset. They stay in their files when no key needs that any more: their next export has
-/// nothing to move. Where a larger block is exported, those that no key needs become part of it.
-pub struct SharedPages(Mutex<BTreeMap<u64, Region>>);
+/// The regions of one source, by offset. Where no key needs one any more it stays in its file as long as it is in use: its next
+/// export has nothing to move. Where a larger block is exported, those that no key needs become part of it.
+pub struct SharedPages {
+    regions: Mutex<BTreeMap<u64, Region>>,
+    /// How many there are.
+    count: AtomicUsize,
+}
 
 impl std::fmt::Debug for SharedPages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -27,7 +34,8 @@ impl std::fmt::Debug for SharedPages {
 
 impl Default for SharedPages {
     fn default() -> SharedPages {
-        SharedPages(Mutex::new(Rank::SharedPages, BTreeMap::new()))
+        let regions = Mutex::new(Rank::SharedPages, BTreeMap::new());
+        SharedPages { regions, count: AtomicUsize::new(0) }
     }
 }
 
@@ -51,7 +59,7 @@ impl SharedPages {
         store: &Arc<Store>,
         mut move_to: impl FnMut(u64, u64, &FileRange) -> io::Result<()>,
     ) -> io::Result<Vec<(u64, u64)>> {
-        let mut regions = self.0.lock();
+        let mut regions = self.regions.lock();
         let mut whole = range.clone();
         for (start, end, keys) in overlapping(&regions, &range) {
             if keys == 0 && !(start <= range.start && range.end <= end) {
@@ -71,7 +79,9 @@ impl SharedPages {
                 let stale: Vec<u64> =
                     overlapping(&regions, &(at..start)).map(|(start, ..)| start).collect();
                 stale.iter().for_each(|start| _ = regions.remove(start));
-                regions.insert(at, Region { bytes: start - at, file, keys: 0 });
+                let (bytes, file) = (start - at, Arc::new(file));
+                regions.insert(at, Region { bytes, file, shift: 0, keys: 0 });
+                self.count.store(regions.len(), Ordering::Release);
             }
             at = at.max(end);
         }
@@ -81,14 +91,14 @@ impl SharedPages {
             let Some(region) = regions.get_mut(&start) else { continue };
             region.keys += 1;
             let (from, to) = (start.max(range.start), (start + region.bytes).min(range.end));
-            extents.push((region.file.offset() + (from - start), to - from));
+            extents.push((region.file.offset() + region.shift + (from - start), to - from));
         }
         Ok(extents)
     }
 
     /// One key fewer counts on a range.
     pub fn unshare(&self, range: Range<u64>) {
-        let mut regions = self.0.lock();
+        let mut regions = self.regions.lock();
         let starts: Vec<_> = overlapping(&regions, &range).map(|(start, ..)| start).collect();
         for start in starts {
             if let Some(region) = regions.get_mut(&start) {
@@ -99,17 +109,44 @@ impl SharedPages {
 
     /// True if any of these pages lies in a file.
     pub fn overlaps(&self, range: &Range<u64>) -> bool {
-        overlapping(&self.0.lock(), range).next().is_some()
+        self.count.load(Ordering::Acquire) > 0
+            && overlapping(&self.regions.lock(), range).next().is_some()
     }
 
-    /// The parts of a range that lie in files and that no key needs: offsets and sizes.
-    pub fn unused(&self, range: Range<u64>) -> Vec<(u64, u64)> {
-        let regions = self.0.lock();
-        overlapping(&regions, &range)
+    /// Takes the parts of a range that lie in files and that no key needs out of their files: `renew` puts new pages in the
+    /// place of each (offset and bytes). Where it fails they stay. Nobody uses the range. Whoever imported them keeps them.
+    pub fn restore(
+        &self,
+        range: &Range<u64>,
+        mut renew: impl FnMut(u64, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        let mut regions = self.regions.lock();
+        let unused: Vec<_> = overlapping(&regions, range)
             .filter(|&(.., keys)| keys == 0)
-            .map(|(start, end, _)| (start.max(range.start), end.min(range.end)))
-            .map(|(start, end)| (start, end - start))
-            .collect()
+            .map(|(start, end, _)| (start, start.max(range.start), end.min(range.end), end))
+            .collect();
+        let mut outcome = Ok(());
+        for (start, from, to, end) in unused {
+            if let Err(error) = renew(from, to - from) {
+                outcome = Err(error);
+                continue;
+            }
+            let Some(Region { file, shift, .. }) = regions.remove(&start) else { continue };
+            for (rest, rest_end) in [(start, from), (to, end)] {
+                if rest < rest_end {
+                    let (bytes, shift) = (rest_end - rest, shift + (rest - start));
+                    regions.insert(rest, Region { bytes, file: file.clone(), shift, keys: 0 });
+                }
+            }
+            if from > start || to < end {
+                file.forget(shift + (from - start), to - from);
+            }
+        }
+        self.count.store(regions.len(), Ordering::Release);
+        outcome
     }
 }
 
@@ -133,6 +170,16 @@ mod tests {
         (moved, extents.unwrap())
     }
 
+    fn restored(pages: &SharedPages, range: Range<u64>) -> Vec<u64> {
+        let mut restored = Vec::new();
+        let result = pages.restore(&(range.start * PAGE..range.end * PAGE), |offset, bytes| {
+            restored.extend([offset / PAGE, bytes / PAGE]);
+            Ok(())
+        });
+        result.unwrap();
+        restored
+    }
+
     #[test]
     fn pages_move_once_and_lie_apart_only_where_a_key_holds_them() {
         let (pages, store) = (SharedPages::default(), Arc::new(Store::new("cairn-test").unwrap()));
@@ -144,13 +191,22 @@ mod tests {
         assert_eq!(moved, [8, 1]);
         assert_eq!(across[0], (first[0].0 + 3 * PAGE, PAGE));
         assert_eq!((across.len(), across[1].1), (2, PAGE));
-        assert_eq!(pages.unused(0..100 * PAGE), []);
+        assert_eq!(restored(&pages, 0..100), []);
         pages.unshare(4 * PAGE..8 * PAGE);
         pages.unshare(5 * PAGE..6 * PAGE);
         pages.unshare(7 * PAGE..9 * PAGE);
-        assert_eq!(pages.unused(6 * PAGE..100 * PAGE), [(6 * PAGE, 2 * PAGE), (8 * PAGE, PAGE)]);
         let (moved, whole) = share(&pages, &store, 6..10);
         assert_eq!((moved, whole.len()), (vec![4, 6], 1));
         assert_eq!(whole[0].1, 4 * PAGE);
+        assert_eq!(restored(&pages, 0..100), []);
+        pages.unshare(6 * PAGE..10 * PAGE);
+        assert_eq!(restored(&pages, 5..7), [5, 2]);
+        let (moved, rest) = share(&pages, &store, 7..9);
+        assert_eq!((moved, rest), (vec![], vec![(whole[0].0 + PAGE, 2 * PAGE)]));
+        pages.unshare(7 * PAGE..9 * PAGE);
+        assert_eq!(restored(&pages, 0..100), [4, 1, 7, 3]);
+        assert!(!pages.overlaps(&(0..100 * PAGE)));
+        let again = store.take(4 * PAGE, PAGE).unwrap();
+        assert_eq!(again.offset(), 0, "all of the file is free");
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use super::advised_pages::AdvisedPages;
 use super::moved_pages::MovedPages;
 use super::protected;
 use super::relocation::move_to_file;
@@ -53,6 +54,8 @@ pub struct Source {
     shared: SharedPages,
     /// What was moved from elsewhere in the source.
     moved: MovedPages,
+    /// Where huge pages were asked for.
+    advised: AdvisedPages,
 }
 
 /// What backs the addresses of a [`Source`].
@@ -173,8 +176,9 @@ impl Source {
             }
         }
         let (committed, shared) = (AtomicU64::new(0), SharedPages::default());
-        let moved = MovedPages::new(max_maps());
-        let source = Source { base, reserved: size, committed, file, bytes, shared, moved };
+        let (moved, advised) = (MovedPages::new(max_maps()), AdvisedPages::default());
+        let source =
+            Source { base, reserved: size, committed, file, bytes, shared, moved, advised };
         source.advise(0, size, Advice::LinuxDontFork)?;
         source.advise(0, size, Advice::LinuxDontDump)?;
         Ok(source)
@@ -226,7 +230,9 @@ impl Source {
         let page = rustix::param::page_size() as u64;
         let start = offset / page * page;
         let end = offset.checked_add(len).map_or(u64::MAX, |end| end.next_multiple_of(page));
-        self.advise(start, end.saturating_sub(start), Advice::LinuxHugepage)
+        self.advise(start, end.saturating_sub(start), Advice::LinuxHugepage)?;
+        self.advised.add(start..end);
+        Ok(())
     }
 
     /// Gives the memory of all whole pages inside `offset..offset + len` back to the machine; they
@@ -238,16 +244,32 @@ impl Source {
         if start >= end {
             return Ok(());
         }
+        self.restore(start..end);
         if self.moved.overlaps(&(start..end)) && self.renew(start..end).is_ok() {
             return Ok(());
         }
         // Pages of a file are freed only by removing them from the file.
         let advice = if self.file.is_some() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
-        self.advise(start, end - start, advice)?;
-        for (start, bytes) in self.shared.unused(start..end) {
-            self.advise(start, bytes, Advice::LinuxRemove)?;
+        self.advise(start, end - start, advice)
+    }
+
+    /// Puts ordinary pages in the place of those that were moved into a memory file for a key that is closed, as far as whole
+    /// ones lie in `range`: then the kernel joins their maps with their neighbours'. No block may lie there.
+    pub fn restore(&self, range: Range<u64>) {
+        let page = rustix::param::page_size() as u64;
+        let whole = range.start.next_multiple_of(page)..range.end / page * page;
+        if whole.start >= whole.end || !self.shared.overlaps(&whole) {
+            return;
         }
-        Ok(())
+        let put = |offset, bytes| self.put_new_pages(offset..offset + bytes);
+        if let Err(error) = self.shared.restore(&whole, put) {
+            log::debug!("free memory stays in a memory file: {error}");
+        }
+    }
+
+    /// True if any of these pages lies in a memory file, where it was moved to be shared.
+    pub fn has_shared(&self, range: &Range<u64>) -> bool {
+        self.shared.overlaps(range)
     }
 
     /// Moves the pages at `old` to `new`, as far as the kernel can: where it cannot, the old ones are released, and those at the new place are
@@ -282,13 +304,22 @@ impl Source {
         if self.file.is_some() || range.end > self.committed() || self.shared.overlaps(&range) {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        self.put_new_pages(range)
+    }
+
+    /// The same wherever nobody uses the range, which is usable memory that no file backs.
+    fn put_new_pages(&self, range: Range<u64>) -> io::Result<()> {
         let (access, bytes) = (ProtFlags::READ | ProtFlags::WRITE, range.end - range.start);
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: the range is usable memory of this source, in which nobody has anything.
         unsafe { mmap_anonymous(self.pointer(range.start), bytes as usize, access, flags)? };
         self.moved.remove(&range);
         self.advise(range.start, bytes, Advice::LinuxDontFork)?;
-        self.advise(range.start, bytes, Advice::LinuxDontDump)
+        self.advise(range.start, bytes, Advice::LinuxDontDump)?;
+        for part in self.advised.parts(&range) {
+            self.advise(part.start, part.end - part.start, Advice::LinuxHugepage)?;
+        }
+        Ok(())
     }
 
     /// Moves the whole pages of `range` into a memory file, as far as they are not in one, and says where they lie; one

@@ -6,10 +6,11 @@
 //!  allocate ──> bytes of a memory file (store.rs), behind a handle (physical.rs)
 //! ```
 //!
-//! **Unmap.** It takes effect for the program at once: figures, errors and the handle say so. What tasks that were
-//! submitted before touch stays as it is until they are done; then no task finds the piece any more, and when those that
-//! found it are done too, its pages go. Whatever the program does, no task faults. A map onto such a range waits for them.
+//! **Unmap.** It takes effect at once, for the program and for tasks that are submitted later: figures, errors and the handle
+//! say so. Tasks that were submitted before see the memory as it was (view.rs), and when they are done its pages go. Whatever
+//! the program does, no task faults, and neither an unmap nor a map waits for what is queued.
 
+mod accesses;
 mod mapping;
 mod physical;
 mod reservations;
@@ -17,12 +18,14 @@ mod runs;
 mod store;
 mod tables;
 mod unmapping;
+mod view;
 mod window;
 
 pub(super) use physical::PhysicalParts;
 pub use physical::{Pages, Physical, PhysicalSpec, Place};
 pub use store::{FileRange, ForeignRange, ForeignStore, Store};
 pub(super) use tables::PhysicalEntry;
+pub use view::View;
 pub use window::{PAGE, WINDOW};
 
 use crate::clock::Progress;
@@ -33,11 +36,13 @@ use crate::memory::locate::{AddressBlock, BlockKind};
 use crate::record::Spine;
 use crate::record::event::MemoryKind;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicUsize, Ordering, fence};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use accesses::Accesses;
 use physical::Bytes;
 use rustix::fd::AsRawFd;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::time::Duration;
 use tables::Tables;
 use window::Window;
 
@@ -51,11 +56,12 @@ pub struct VirtualMemory {
     window: OnceLock<Window>,
     tables: Mutex<Tables>,
     stores: Vec<OnceLock<Arc<Store>>>,
-    /// Copies that threads of the program make now, outside of tasks.
-    copies: AtomicUsize,
+    accesses: Accesses,
     next_id: AtomicUsize,
-    /// Pieces that were unmapped and wait for tasks.
+    /// Pieces that were unmapped and that tasks may see.
     waiting: AtomicUsize,
+    /// A wait that takes longer is logged.
+    log_after: Duration,
     is_protected: bool,
     progress: Arc<Progress>,
     spine: Arc<Spine>,
@@ -70,15 +76,6 @@ pub struct PieceInfo {
     pub bytes: u64,
     /// What is mapped there.
     pub physical: Arc<Physical>,
-}
-
-/// A copy of a thread of the program is under way; ends with its drop.
-pub struct CopyGuard<'a>(&'a AtomicUsize);
-
-impl Drop for CopyGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// What the driver refuses (507899).
@@ -98,10 +95,11 @@ fn memory_kind(place: Place) -> MemoryKind {
 }
 
 impl VirtualMemory {
-    /// For this many devices.
+    /// For this many devices. Waits that take longer than `log_after` are logged.
     pub fn new(
         devices: usize,
         is_protected: bool,
+        log_after: Duration,
         progress: Arc<Progress>,
         spine: Arc<Spine>,
     ) -> VirtualMemory {
@@ -109,9 +107,10 @@ impl VirtualMemory {
             window: OnceLock::new(),
             tables: Mutex::new(Rank::Virtual, Tables::default()),
             stores: (0..=devices).map(|_| OnceLock::new()).collect(),
-            copies: AtomicUsize::new(0),
+            accesses: Accesses::default(),
             next_id: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            log_after,
             is_protected,
             progress,
             spine,
@@ -286,13 +285,6 @@ impl VirtualMemory {
     pub fn block(&self, address: usize) -> Option<AddressBlock> {
         let PieceInfo { start, bytes, .. } = self.piece(address)?;
         Some(AddressBlock { start, bytes, live: true, huge: true, kind: BlockKind::Mapped })
-    }
-
-    /// Keeps what is unmapped from now on in place while a thread of the program copies from or to it, outside of tasks.
-    pub fn begin_copy(&self) -> CopyGuard<'_> {
-        self.copies.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        CopyGuard(&self.copies)
     }
 
     /// A device is closed: its pieces and its physical memory end.

@@ -23,7 +23,8 @@ impl Arena {
             return Attempt::Waiting;
         }
         inner.live += bytes;
-        inner.peak = inner.peak.max(inner.live);
+        inner.physical += bytes;
+        inner.raise_peaks();
         self.emit_usage(&inner);
         Attempt::Taken(0)
     }
@@ -32,6 +33,7 @@ impl Arena {
     pub fn retire_physical(&self, bytes: u64) {
         let mut inner = self.inner.lock();
         inner.live -= bytes;
+        inner.physical -= bytes;
         inner.unmapping += bytes;
         self.budget.add_waiting(bytes);
         self.emit_usage(&inner);

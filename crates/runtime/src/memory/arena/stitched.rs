@@ -28,7 +28,7 @@ impl Arena {
         })?;
         inner.live += fresh;
         inner.pooled += fresh;
-        inner.peak = inner.peak.max(inner.live);
+        inner.raise_peaks();
         let range = inner.tlsf.take_out(grant.id).expect("granted just now");
         self.add_segment(range.clone(), POOL | pool);
         self.emit_usage(&inner);

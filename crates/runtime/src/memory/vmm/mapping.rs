@@ -34,7 +34,8 @@ fn take_maps(tables: &mut Tables) -> std::result::Result<(), String> {
 }
 
 impl VirtualMemory {
-    /// Maps the first bytes of physical memory at an address. Waits for tasks that touch what was mapped there before.
+    /// Maps the first bytes of physical memory at an address. Tasks that were submitted before what was there was unmapped go on
+    /// seeing that; only those that touch it at this moment are waited for.
     /// Unless `is_visible`, no task may touch it before [`VirtualMemory::set_access`].
     pub fn map(
         &self,
@@ -70,7 +71,12 @@ impl VirtualMemory {
     ) -> Result<()> {
         let spec = &physical.spec;
         let range = range_of(start, bytes);
-        let mut tables = self.wait_for_tasks(&range)?;
+        {
+            let mut tables = self.tables.lock();
+            held(&mut tables, physical)?;
+            self.check_free(&tables, &range, physical)?;
+        }
+        let mut tables = self.vacate(&range)?;
         held(&mut tables, physical)?;
         let reservation = self.check_free(&tables, &range, physical)?;
         take_maps(&mut tables).map_err(|reason| {

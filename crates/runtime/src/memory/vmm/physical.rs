@@ -8,6 +8,7 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rustix::fd::BorrowedFd;
 use std::fmt;
+use std::ops::Range;
 
 const GIB: u64 = 1 << 30;
 
@@ -100,6 +101,19 @@ impl PhysicalBytes {
 }
 
 impl PhysicalBytes {
+    /// Those of a range: files, offsets there, and sizes.
+    pub fn parts_between(&self, range: Range<u64>) -> Vec<(BorrowedFd<'_>, u64, u64)> {
+        let mut skipped = range.start;
+        let mut parts = self.parts(range.end);
+        parts.retain_mut(|(_, offset, bytes)| {
+            let skip = skipped.min(*bytes);
+            skipped -= skip;
+            (*offset, *bytes) = (*offset + skip, *bytes - skip);
+            *bytes > 0
+        });
+        parts
+    }
+
     /// Their owners are gone.
     pub fn retire(&self) {
         if let Some(arena) = &self.arena {

@@ -3,6 +3,9 @@
 use super::window::{self, WINDOW};
 use super::{VirtualMemory, busy, range_of, tables};
 use crate::error::{Code, Error, Result};
+use crate::lock::MutexGuard;
+use std::ops::Range;
+use tables::Tables;
 
 impl VirtualMemory {
     /// Reserves addresses, at a multiple of 2 MiB, or of 1 GiB if they are so many; at `expected` if that is given.
@@ -13,7 +16,10 @@ impl VirtualMemory {
         };
         let too_many = || exhausted("virtual memory has 8 TiB of them, and they are in use");
         let (size, align) = tables::shape(bytes).ok_or_else(too_many)?;
-        let mut tables = self.tables.lock();
+        let mut tables = match expected {
+            Some(start) => self.vacate_released(&range_of(start, size))?,
+            None => self.tables.lock(),
+        };
         self.reap(&mut tables);
         let window = self.window(&mut tables)?;
         let refused =
@@ -40,6 +46,19 @@ impl VirtualMemory {
         }
         tables.reserve(start, size);
         Ok(start)
+    }
+
+    /// Frees addresses from what tasks still see there, if only released reservations have them.
+    fn vacate_released(&self, range: &Range<usize>) -> Result<MutexGuard<'_, Tables>> {
+        let tables = self.tables.lock();
+        if tables.reservations_in(range).any(|(_, reservation)| !reservation.is_released) {
+            return Ok(tables);
+        }
+        let all = tables.reservations_in(range).fold(range.clone(), |all, (start, found)| {
+            all.start.min(start)..all.end.max(start + found.bytes as usize)
+        });
+        drop(tables);
+        self.vacate(&all)
     }
 
     /// Gives a reservation back, which has nothing mapped any more.

@@ -113,6 +113,18 @@ impl FileRange {
     pub fn offset(&self) -> u64 {
         self.offset
     }
+
+    /// Gives the pages of a part back to the machine, unless another process holds them: then they stay until the whole range
+    /// goes.
+    pub fn forget(&self, start: u64, bytes: u64) {
+        let (file, offset) = (&self.store.file, self.offset + start);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if !is_locked(file.as_raw_fd(), offset, bytes)
+            && let Err(error) = fallocate(file, flags, offset, bytes)
+        {
+            log::debug!("{bytes} freed bytes of a memory file stay resident: {error}");
+        }
+    }
 }
 
 impl Drop for FileRange {

@@ -2,7 +2,7 @@
 
 use super::physical::{Physical, PhysicalBytes, PhysicalParts, Place};
 use super::window::{PAGE, WINDOW};
-use crate::clock::Clock;
+use crate::clock::{Clock, Epoch};
 use crate::sync::Arc;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -66,22 +66,49 @@ impl PhysicalEntry {
     }
 }
 
-/// A piece that was unmapped while tasks were queued: they may still touch it.
+/// A piece that was unmapped while tasks were queued, or while somebody touched it: those see it as before.
 pub(super) struct RetiredPiece {
+    /// Names it; later ones have greater numbers.
+    pub id: u64,
     pub start: usize,
-    pub place: Place,
-    /// Keeps them.
-    pub _bytes: Arc<PhysicalBytes>,
-    pub len: u64,
-    /// What has to finish before the next step.
-    pub tails: Clock,
-    /// The first step is done: no task finds it any more.
-    pub is_hidden: bool,
+    pub piece: Piece,
+    /// The reservation that it was mapped in.
+    pub reservation: Range<usize>,
+    /// Keeps its bytes.
+    pub bytes: Arc<PhysicalBytes>,
+    /// The tasks that were submitted before the unmap, as far as they had not finished.
+    pub before: Clock,
+    pub standing: Standing,
+}
+
+/// Whether the bytes of a retired piece are at its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// They are, and tasks find them there.
+    InPlace,
+    /// They are, for those who touch them already: the addresses are needed.
+    Leaving,
+    /// They are not.
+    Gone,
 }
 
 impl RetiredPiece {
     pub fn range(&self) -> Range<usize> {
-        self.start..self.start + self.len as usize
+        self.start..self.start + self.piece.bytes as usize
+    }
+
+    pub fn place(&self) -> Place {
+        self.piece.physical.spec.place
+    }
+
+    /// True if whoever begins to touch it now may do so at its addresses.
+    pub fn is_in_place(&self) -> bool {
+        self.standing == Standing::InPlace
+    }
+
+    pub fn overlaps(&self, range: &Range<usize>) -> bool {
+        let other = self.range();
+        other.start < range.end && range.start < other.end
     }
 }
 
@@ -92,6 +119,8 @@ pub(super) struct Tables {
     pub pieces: BTreeMap<usize, Piece>,
     pub physicals: HashMap<usize, PhysicalEntry>,
     pub retired: Vec<RetiredPiece>,
+    /// How many there have been.
+    pub retirements: u64,
     /// Reservations that were released and have not ended.
     pub released: usize,
     /// Maps that the process may have beyond those it had when they were counted last.
@@ -121,12 +150,31 @@ impl Tables {
         (start + piece.bytes as usize > range.start).then_some((start, piece))
     }
 
-    /// True if a piece of the range waits for tasks.
+    /// The reservations that overlap a range.
+    pub fn reservations_in(
+        &self,
+        range: &Range<usize>,
+    ) -> impl Iterator<Item = (usize, &Reservation)> {
+        let first = range.start;
+        (self.reservations.range(..range.end).rev())
+            .map(|(&start, reservation)| (start, reservation))
+            .take_while(move |(start, reservation)| start + reservation.bytes as usize > first)
+    }
+
+    /// The whole reservation around an address.
+    pub fn reservation_range(&self, address: usize) -> Option<Range<usize>> {
+        let (start, reservation) = self.reservation_in(&(address..address.checked_add(1)?))?;
+        Some(start..start + reservation.bytes as usize)
+    }
+
+    /// The pieces that were unmapped after a task was submitted, in the order in which they were: of two at one place it saw the first.
+    pub fn retired_for(&self, epoch: Epoch) -> impl Iterator<Item = &RetiredPiece> {
+        self.retired.iter().filter(move |piece| piece.before.covers(epoch))
+    }
+
+    /// True if a piece that was unmapped still has addresses of the range.
     pub fn is_waiting(&self, range: &Range<usize>) -> bool {
-        self.retired.iter().any(|piece| {
-            let other = piece.range();
-            other.start < range.end && range.start < other.end
-        })
+        self.retired.iter().any(|piece| piece.standing != Standing::Gone && piece.overlaps(range))
     }
 
     /// The next addresses that no reservation has, at or after `from`, or after the last ones where that is `None`. Behind

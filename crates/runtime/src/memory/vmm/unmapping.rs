@@ -1,19 +1,22 @@
-//! Pieces unmapped: at once for the program, for tasks when those submitted before are done.
+//! Pieces unmapped: at once for the program and for tasks that are submitted later. Those submitted before go on seeing them
+//! ([`super::view`]).
 
-use super::tables::{PhysicalEntry, RetiredPiece, Tables};
-use super::window::PAGE;
+use super::physical::Place;
+use super::tables::{PhysicalEntry, RetiredPiece, Standing, Tables};
+use super::window::{PAGE, Window};
 use super::{VirtualMemory, busy, memory_kind, take_if_unused};
 use crate::error::{Error, Result};
-use crate::host;
 use crate::lock::MutexGuard;
 use crate::record::{Event, Kind};
-use crate::sync::atomic::{Ordering, fence};
-use crate::sync::{self, thread};
+use crate::sync::atomic::Ordering;
+use crate::sync::{self, now_ns, thread};
 use std::ops::Range;
 use std::time::Duration;
 
 /// How long a thread sleeps while it waits for tasks that touch what was unmapped.
 const POLL: Duration = Duration::from_micros(100);
+/// The longest wait for such tasks.
+const LONGEST: Duration = Duration::from_secs(60);
 
 impl VirtualMemory {
     /// Unmaps the piece that begins at an address; what it was, and what ended with it.
@@ -38,77 +41,129 @@ impl VirtualMemory {
 
     /// Ends a piece for the program.
     pub(super) fn retire(&self, tables: &mut Tables, start: usize) -> Option<PhysicalEntry> {
+        let reservation = tables.reservation_range(start)?;
         let piece = tables.pieces.remove(&start)?;
-        let place = piece.physical.spec.place;
-        let (kind, address, bytes) = (memory_kind(place), start, piece.bytes);
-        self.spine.emit(Kind::Free, || Event::Free { kind, address, bytes, stream: None });
+        let (kind, bytes) = (memory_kind(piece.physical.spec.place), piece.bytes);
+        self.spine.emit(Kind::Free, || Event::Free { kind, address: start, bytes, stream: None });
         let entry = tables.physicals.get_mut(&piece.physical.id())?;
         entry.maps -= 1;
-        tables.retired.push(RetiredPiece {
+        let (physical, bytes) = (piece.physical.clone(), entry.bytes.clone());
+        let is_visible = piece.is_visible;
+        tables.retirements += 1;
+        let retired = RetiredPiece {
+            id: tables.retirements,
             start,
-            place,
-            _bytes: entry.bytes.clone(),
-            len: piece.bytes,
-            tails: self.progress.tails(),
-            is_hidden: !piece.is_visible,
-        });
-        self.waiting.store(tables.retired.len(), Ordering::Release);
-        take_if_unused(tables, &piece.physical)
+            piece,
+            reservation,
+            bytes,
+            before: self.progress.tails(),
+            standing: Standing::InPlace,
+        };
+        let range = retired.range();
+        tables.retired.push(retired);
+        // Whoever does not see this yet is seen among the accesses.
+        self.waiting.store(tables.retired.len(), Ordering::SeqCst);
+        if is_visible && let Some(window) = self.window.get() {
+            window.hide(&range);
+        }
+        take_if_unused(tables, &physical)
     }
 
-    /// Lets go of what no task can touch any more.
+    /// Lets go of what nobody can touch any more.
     pub(super) fn reap(&self, tables: &mut Tables) {
+        self.reap_where(tables, |piece| self.progress.covers_all(&piece.before));
+    }
+
+    fn reap_where(&self, tables: &mut Tables, is_over: impl Fn(&RetiredPiece) -> bool) {
         let Some(window) = self.window.get() else { return };
-        let mut index = 0;
-        while index < tables.retired.len() {
-            let piece = &mut tables.retired[index];
-            if !piece.is_hidden && self.progress.covers_all(&piece.tails) {
-                window.hide(&piece.range());
-                piece.is_hidden = true;
-                fence(Ordering::SeqCst);
-                piece.tails = self.progress.tails();
+        tables.retired.retain_mut(|piece| {
+            let is_over = is_over(piece);
+            let is_untouched = piece.standing == Standing::Gone
+                || is_over && self.accesses.toucher(&piece.range()).is_none();
+            if is_over && is_untouched {
+                self.displace(window, piece);
             }
-            let is_untouched = piece.is_hidden
-                && self.progress.covers_all(&piece.tails)
-                && self.copies.load(Ordering::SeqCst) == 0;
-            if !is_untouched {
-                index += 1;
-                continue;
-            }
-            let piece = tables.retired.remove(index);
-            if let Err(error) = window.clear(piece.start, piece.len) {
-                log::warn!("{} bytes at {:#x} stay mapped: {error}", piece.len, piece.start);
-            }
-            let (kind, address, bytes) = (memory_kind(piece.place), piece.start, piece.len);
-            self.spine.emit(Kind::Reusable, || Event::Reusable { kind, address, bytes });
-        }
-        self.waiting.store(tables.retired.len(), Ordering::Release);
+            !(is_over && is_untouched)
+        });
+        self.waiting.store(tables.retired.len(), Ordering::SeqCst);
         for (start, bytes) in tables.take_released() {
             window.release(start, bytes);
         }
     }
 
-    /// Lets go of what no task can touch any more. Costs a load where nothing waits.
+    /// Takes a piece away from its addresses, at which nobody touches it.
+    fn displace(&self, window: &Window, piece: &mut RetiredPiece) {
+        if std::mem::replace(&mut piece.standing, Standing::Gone) == Standing::Gone {
+            return;
+        }
+        let (address, bytes) = (piece.start, piece.piece.bytes);
+        if let Err(error) = window.clear(address, bytes) {
+            log::warn!("{bytes} bytes at {address:#x} stay mapped: {error}");
+        }
+        let kind = memory_kind(piece.place());
+        self.spine.emit(Kind::Reusable, || Event::Reusable { kind, address, bytes });
+    }
+
+    /// Lets go of what nobody can touch any more. Costs a load where nothing waits.
     pub fn release_unmapped(&self) {
-        if self.waiting.load(Ordering::Acquire) > 0 {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
             self.reap(&mut self.tables.lock());
         }
     }
 
-    /// Waits until nothing that was unmapped in a range is touched by tasks any more.
-    pub(super) fn wait_for_tasks(&self, range: &Range<usize>) -> Result<MutexGuard<'_, Tables>> {
+    /// Lets go of what no queued task names, whatever keeps those tasks from running. Slow: it looks at all of them. Call it
+    /// without a lock.
+    pub fn release_untouched(&self) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        let last = self.tables.lock().retirements;
+        let queued = self.progress.queued_memory();
+        self.reap_where(&mut self.tables.lock(), |piece| {
+            let (range, is_host) = (piece.range(), piece.place() == Place::Host);
+            self.progress.covers_all(&piece.before)
+                || piece.id <= last
+                    && !queued.touches(range.start, range.end)
+                    && !(is_host && queued.host_function)
+        });
+    }
+
+    /// Frees the addresses of a range from what was unmapped there. Waits for nothing but tasks that touch it at this moment,
+    /// and copies of other threads; queued ones find it elsewhere.
+    pub(super) fn vacate(&self, range: &Range<usize>) -> Result<MutexGuard<'_, Tables>> {
+        let began = now_ns();
+        let mut log_after = self.log_after;
         loop {
             let mut tables = self.tables.lock();
             self.reap(&mut tables);
-            if !tables.is_waiting(range) {
-                return Ok(tables);
+            let mut toucher = None;
+            if let Some(window) = self.window.get() {
+                let here = |piece: &&mut RetiredPiece| {
+                    piece.standing != Standing::Gone && piece.overlaps(range)
+                };
+                for piece in tables.retired.iter_mut().filter(here) {
+                    piece.standing = Standing::Leaving;
+                    match self.accesses.toucher(&piece.range()) {
+                        None => self.displace(window, piece),
+                        touching => toucher = touching,
+                    }
+                }
             }
+            let Some(toucher) = toucher else { return Ok(tables) };
             drop(tables);
-            if host::host_function_of() != 0 {
-                return Err(busy(format!(
-                    "tasks may still touch what was unmapped at {:#x}, and a host function cannot wait for them",
+            let waited = Duration::from_nanos(now_ns() - began);
+            let what = || {
+                format!(
+                    "{toucher} still touches what was unmapped at {:#x}, in whose place other memory is to be mapped",
                     range.start
-                )));
+                )
+            };
+            if sync::REAL_TIME && waited >= LONGEST {
+                return Err(busy(format!("after {} s {}", waited.as_secs(), what())));
+            }
+            if sync::REAL_TIME && waited >= log_after {
+                log::warn!("a map has waited {:.1} s: {}", waited.as_secs_f64(), what());
+                log_after = log_after.saturating_mul(2);
             }
             match sync::REAL_TIME {
                 true => thread::sleep(POLL),

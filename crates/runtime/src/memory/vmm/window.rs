@@ -81,19 +81,8 @@ impl Window {
         is_device: bool,
     ) -> io::Result<()> {
         let skipped = usize::from(self.is_protected && is_device);
-        for at in self.places(start).skip(skipped) {
-            let (access, flags) = (
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
-            );
-            // SAFETY: the addresses are reserved, so no memory of anybody else is there.
-            let mapped = unsafe { mmap(pointer(at), bytes as usize, access, flags, file, offset) };
-            mapped.map_err(|error| explain_error(error.into(), "mapping memory", bytes))?;
-            advise(at, bytes);
-            // SAFETY: as above. Where shared memory has no huge pages small ones are as good.
-            let _ = unsafe { madvise(pointer(at), bytes as usize, Advice::LinuxHugepage) };
-        }
-        Ok(())
+        let mut places = self.places(start).skip(skipped);
+        places.try_for_each(|at| back_at(at, bytes, (file, offset)))
     }
 
     /// Takes the bytes away; the addresses stay reserved.
@@ -117,6 +106,56 @@ impl Drop for Window {
             protected::remove(WINDOW.start);
         }
     }
+}
+
+/// Addresses, of the kernel's choice, at which bytes are mapped once more: for one task, which finds others at their own
+/// addresses. They are given back with the drop.
+pub struct Alias {
+    /// What they stand for.
+    range: Range<usize>,
+    start: usize,
+}
+
+impl Alias {
+    /// Addresses that stand for a range; nothing is there yet.
+    pub fn new(range: Range<usize>) -> io::Result<Alias> {
+        let start = no_access(0, (range.end - range.start) as u64, MapFlags::empty())
+            .map_err(|error| explain_error(error, "mapping memory", range.len() as u64))?;
+        Ok(Alias { range, start })
+    }
+
+    /// Puts bytes of a file where they stand for those at an address of the range.
+    pub fn back(&self, at: usize, bytes: u64, file: (BorrowedFd<'_>, u64)) -> io::Result<()> {
+        let inside = self.range.contains(&at) && bytes <= (self.range.end - at) as u64;
+        assert!(inside, "{bytes} bytes at {at:#x} are not inside {:?}", self.range);
+        back_at(self.start + (at - self.range.start), bytes, file)
+    }
+
+    /// Where the byte at an address is, if it is one of the range.
+    pub fn place(&self, address: usize) -> Option<usize> {
+        self.range.contains(&address).then(|| self.start + (address - self.range.start))
+    }
+}
+
+impl Drop for Alias {
+    fn drop(&mut self) {
+        unmap(self.start, self.range.len() as u64);
+    }
+}
+
+/// Puts bytes of a file at addresses that are reserved here.
+fn back_at(at: usize, bytes: u64, (file, offset): (BorrowedFd<'_>, u64)) -> io::Result<()> {
+    let (access, flags) = (
+        ProtFlags::READ | ProtFlags::WRITE,
+        MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
+    );
+    // SAFETY: the addresses are reserved, so no memory of anybody else is there.
+    let mapped = unsafe { mmap(pointer(at), bytes as usize, access, flags, file, offset) };
+    mapped.map_err(|error| explain_error(error.into(), "mapping memory", bytes))?;
+    advise(at, bytes);
+    // SAFETY: as above. Where shared memory has no huge pages small ones are as good.
+    let _ = unsafe { madvise(pointer(at), bytes as usize, Advice::LinuxHugepage) };
+    Ok(())
 }
 
 fn pointer(address: usize) -> *mut c_void {
