@@ -29,6 +29,13 @@ pub(crate) struct Lane {
     state: Mutex<LaneState>,
 }
 
+/// A block that was handed out: where it begins, and how long it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed {
+    pub offset: u64,
+    pub size: u64,
+}
+
 /// Live bytes in all lanes, and their peak.
 #[derive(Default)]
 pub(crate) struct Total {
@@ -112,12 +119,13 @@ impl Lane {
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
-        if let Some(grant) = state.take_quick(bytes, align) {
-            state.count_allocation(grant.size, bytes, total);
-            return Some(grant);
+    ) -> Option<Placed> {
+        if let Some(placed) = state.take_quick(bytes, align) {
+            state.count_allocation(placed.size, bytes, total);
+            return Some(placed);
         }
-        self.take_from_hole(state, bytes, align, offset_table, total)
+        let offset = self.take_from_hole(state, bytes, align, offset_table, total)?;
+        Some(Placed { offset, size: bytes.max(1).next_multiple_of(GRANULE) })
     }
 
     /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
@@ -130,7 +138,7 @@ impl Lane {
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let uses = (pending_uses, 0);
         self.add_stitched(state, range, uses, (bytes, bytes), offset_table, total)
     }
@@ -145,7 +153,7 @@ impl Lane {
         (bytes, size): (u64, u64),
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         offset_table.set_stream(range.clone(), self.stream);
         let block = state.tlsf.add_live(range)?;
         if let Some(rest) = state.tlsf.split(block.id, size) {
@@ -164,16 +172,16 @@ impl Lane {
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let (grant, note) = state.tlsf.get_mut(id)?;
         *note = bytes;
         offset_table.add_block_start(grant.offset);
         state.starts.add(grant.offset, id);
         state.count_allocation(grant.size, bytes, total);
-        Some(grant)
+        Some(Placed { offset: grant.offset, size: grant.size })
     }
 
-    /// Takes a block from a hole of this lane.
+    /// Takes a block from a hole of this lane; returns where it begins.
     #[inline(never)]
     fn take_from_hole(
         &self,
@@ -182,20 +190,24 @@ impl Lane {
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<u64> {
         let LaneState { tlsf, starts, page, .. } = state;
-        let mut take = |align| {
-            tlsf.alloc_with(bytes, align, bytes, |id, offset| {
+        let mut wanted = if bytes / 2 >= *page { align.max(*page) } else { align };
+        let grant = loop {
+            let found = tlsf.alloc_with(bytes, wanted, bytes, |id, offset| {
                 offset_table.add_block_start(offset);
                 starts.add(offset, id);
-            })
+            });
+            if let Some(grant) = found {
+                break grant;
+            }
+            if wanted == align {
+                return None;
+            }
+            wanted = align;
         };
-        let grant = match bytes / 2 >= *page {
-            true => take(align.max(*page)).or_else(|| take(align)),
-            false => take(align),
-        }?;
         state.count_allocation(grant.size, bytes, total);
-        Some(grant)
+        Some(grant.offset)
     }
 }
 
@@ -219,14 +231,14 @@ impl Total {
 impl LaneState {
     /// Takes a block from the quick list.
     #[inline]
-    fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
+    fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Placed> {
         let granules = bytes.div_ceil(GRANULE).max(1);
         if align > GRANULE {
             return None;
         }
         let (grant, note) = self.tlsf.get_mut(self.quick.take(granules)?)?;
         *note = bytes;
-        Some(grant)
+        Some(Placed { offset: grant.offset, size: grant.size })
     }
 
     #[inline]
@@ -279,9 +291,8 @@ impl LaneState {
 
     /// Turns a freed block into a hole.
     fn release(&mut self, block: FreeBlock) {
-        if let Some(grant) = self.tlsf.get(block.id) {
+        if let Some(grant) = self.tlsf.free_block(block.id, block.freed_seq) {
             self.starts.remove(grant.offset, block.id);
-            self.tlsf.free(block.id, block.freed_seq);
         }
     }
 

@@ -20,9 +20,9 @@
 
 use super::{Pool, Root};
 use crate::clock::{Clock, Epoch};
-use crate::lane::{Lane, LaneState};
+use crate::lane::{Lane, LaneState, Placed};
 use crate::progress::{Progress, SegmentSource, StitchRequest, Stitching};
-use crate::tlsf::{BlockId, Grant};
+use crate::tlsf::BlockId;
 use std::ops::Range;
 
 /// Pieces whose old addresses wait; with more, only memory that nobody uses is moved.
@@ -98,7 +98,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         lane: &Lane,
         bytes: u64,
         align: u64,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         self.source.stitching().filter(|how| bytes >= how.min_block)?;
         let may_stitch = lane.lock().spend_credit();
         may_stitch.then(|| self.stitch(root, lane, bytes, align)).flatten()
@@ -112,7 +112,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         lane: &Lane,
         bytes: u64,
         align: u64,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let mut how = self.source.stitching()?;
         let size = bytes.max(1).checked_next_multiple_of(how.page)?;
         if size < how.min_block || align > how.page {
@@ -173,7 +173,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         range: Range<u64>,
         mut uses: Clock,
         (bytes, size): (u64, u64),
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let freed_seq = uses.get(lane.stream);
         uses.retain(|epoch| epoch.stream != lane.stream);
         let mut state = lane.lock();
