@@ -120,12 +120,15 @@ impl Lane {
         offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Placed> {
-        if let Some(placed) = state.take_quick(bytes, align) {
-            state.count_allocation(placed.size, bytes, total);
-            return Some(placed);
-        }
-        let offset = self.take_from_hole(state, bytes, align, offset_table, total)?;
-        Some(Placed { offset, size: bytes.max(1).next_multiple_of(GRANULE) })
+        let granules = bytes.div_ceil(GRANULE).max(1);
+        let offset = match state.take_quick(granules, bytes, align) {
+            Some(offset) => {
+                state.count_allocation(granules * GRANULE, bytes, total);
+                offset
+            }
+            None => self.take_from_hole(state, bytes, align, offset_table, total)?,
+        };
+        Some(Placed { offset, size: granules * GRANULE })
     }
 
     /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
@@ -229,16 +232,15 @@ impl Total {
 }
 
 impl LaneState {
-    /// Takes a block from the quick list.
+    /// Takes a block from the quick list; returns where it begins.
     #[inline]
-    fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Placed> {
-        let granules = bytes.div_ceil(GRANULE).max(1);
+    fn take_quick(&mut self, granules: u64, bytes: u64, align: u64) -> Option<u64> {
         if align > GRANULE {
             return None;
         }
         let (grant, note) = self.tlsf.get_mut(self.quick.take(granules)?)?;
         *note = bytes;
-        Some(Placed { offset: grant.offset, size: grant.size })
+        Some(grant.offset)
     }
 
     #[inline]
@@ -508,11 +510,19 @@ impl LaneState {
         }
     }
 
-    /// Uses up the right to stitch once; false if there is none now.
-    pub fn spend_credit(&mut self) -> bool {
+    /// Bytes in blocks that are held.
+    pub fn live(&self) -> u64 {
+        self.counts.live
+    }
+
+    /// Uses up the right to stitch once; false if there is none now. `earns`: the blocks that were taken since the last call
+    /// count for new ones.
+    pub fn spend_credit(&mut self, earns: bool) -> bool {
         let earned = (self.counts.taken - self.credited_blocks) / BLOCKS_PER_CREDIT;
         self.credited_blocks += earned * BLOCKS_PER_CREDIT;
-        self.credit = (self.credit + earned).min(MAX_CREDIT);
+        if earns {
+            self.credit = (self.credit + earned).min(MAX_CREDIT);
+        }
         let may_stitch = self.credit > 0;
         self.credit = self.credit.saturating_sub(1);
         may_stitch

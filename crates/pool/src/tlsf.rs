@@ -269,7 +269,7 @@ impl Tlsf {
     }
 
     /// The same; it returns what the block was.
-    #[inline]
+    #[inline(always)]
     pub fn free_block(&mut self, id: BlockId, freed_seq: u64) -> Option<Grant> {
         let &Block { start, size, left, right, prev, .. } = self.blocks.get(id as usize)?;
         if prev != LIVE {
