@@ -27,6 +27,7 @@ fn main() -> std::io::Result<()> {
     match std::env::args().nth(1).as_deref() {
         None | Some("runtime") => runtime(&out),
         Some("memory") => memory::run(&out),
+        Some("memory-traces") => memory::run_traces(),
         #[cfg(feature = "graphs")]
         Some("graph") => graph::run(&out),
         Some("models") => models::run(&out),

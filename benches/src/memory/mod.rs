@@ -77,6 +77,19 @@ pub fn run(out: &Path) -> Result<()> {
     std::fs::write(out.join("memory.json"), serde_json::to_string_pretty(&all)? + "\n")
 }
 
+/// Runs the recorded programs only, and prints what each allocator reserved for them.
+pub fn run_traces() -> Result<()> {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let available = AvailablePeers::gather();
+    let found = trace::all(package.parent().expect("benches lies in the project"));
+    let found = found.map_err(Error::other)?;
+    let rows: Vec<TraceResult> =
+        found.traces.iter().map(|t| efficiency::replay(&available, t)).collect();
+    print_memory(&rows, &efficiency::growth(&available));
+    Ok(())
+}
+
 fn print_memory(rows: &[TraceResult], growth: &Growth) {
     const MIB: f64 = (1 << 20) as f64;
     print!("\n{:<26} {:>9}", "peak reserved / live", "MiB live");

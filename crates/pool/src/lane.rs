@@ -29,6 +29,13 @@ pub(crate) struct Lane {
     state: Mutex<LaneState>,
 }
 
+/// A block that was handed out: where it begins, and how long it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed {
+    pub offset: u64,
+    pub size: u64,
+}
+
 /// Live bytes in all lanes, and their peak.
 #[derive(Default)]
 pub(crate) struct Total {
@@ -112,12 +119,16 @@ impl Lane {
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
-        if let Some(grant) = state.take_quick(bytes, align) {
-            state.count_allocation(grant.size, bytes, total);
-            return Some(grant);
-        }
-        self.take_from_hole(state, bytes, align, offset_table, total)
+    ) -> Option<Placed> {
+        let granules = bytes.div_ceil(GRANULE).max(1);
+        let offset = match state.take_quick(granules, bytes, align) {
+            Some(offset) => {
+                state.count_allocation(granules * GRANULE, bytes, total);
+                offset
+            }
+            None => self.take_from_hole(state, bytes, align, offset_table, total)?,
+        };
+        Some(Placed { offset, size: granules * GRANULE })
     }
 
     /// Adds a range whose start has the block's alignment, allocates the block there and frees the rest.
@@ -130,7 +141,7 @@ impl Lane {
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let uses = (pending_uses, 0);
         self.add_stitched(state, range, uses, (bytes, bytes), offset_table, total)
     }
@@ -145,7 +156,7 @@ impl Lane {
         (bytes, size): (u64, u64),
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         offset_table.set_stream(range.clone(), self.stream);
         let block = state.tlsf.add_live(range)?;
         if let Some(rest) = state.tlsf.split(block.id, size) {
@@ -164,16 +175,16 @@ impl Lane {
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let (grant, note) = state.tlsf.get_mut(id)?;
         *note = bytes;
         offset_table.add_block_start(grant.offset);
         state.starts.add(grant.offset, id);
         state.count_allocation(grant.size, bytes, total);
-        Some(grant)
+        Some(Placed { offset: grant.offset, size: grant.size })
     }
 
-    /// Takes a block from a hole of this lane.
+    /// Takes a block from a hole of this lane; returns where it begins.
     #[inline(never)]
     fn take_from_hole(
         &self,
@@ -182,20 +193,24 @@ impl Lane {
         align: u64,
         offset_table: &OffsetTable,
         total: &Total,
-    ) -> Option<Grant> {
+    ) -> Option<u64> {
         let LaneState { tlsf, starts, page, .. } = state;
-        let mut take = |align| {
-            tlsf.alloc_with(bytes, align, bytes, |id, offset| {
+        let mut wanted = if bytes / 2 >= *page { align.max(*page) } else { align };
+        let grant = loop {
+            let found = tlsf.alloc_with(bytes, wanted, bytes, |id, offset| {
                 offset_table.add_block_start(offset);
                 starts.add(offset, id);
-            })
+            });
+            if let Some(grant) = found {
+                break grant;
+            }
+            if wanted == align {
+                return None;
+            }
+            wanted = align;
         };
-        let grant = match bytes / 2 >= *page {
-            true => take(align.max(*page)).or_else(|| take(align)),
-            false => take(align),
-        }?;
         state.count_allocation(grant.size, bytes, total);
-        Some(grant)
+        Some(grant.offset)
     }
 }
 
@@ -217,16 +232,15 @@ impl Total {
 }
 
 impl LaneState {
-    /// Takes a block from the quick list.
+    /// Takes a block from the quick list; returns where it begins.
     #[inline]
-    fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
-        let granules = bytes.div_ceil(GRANULE).max(1);
+    fn take_quick(&mut self, granules: u64, bytes: u64, align: u64) -> Option<u64> {
         if align > GRANULE {
             return None;
         }
         let (grant, note) = self.tlsf.get_mut(self.quick.take(granules)?)?;
         *note = bytes;
-        Some(grant)
+        Some(grant.offset)
     }
 
     #[inline]
@@ -279,9 +293,8 @@ impl LaneState {
 
     /// Turns a freed block into a hole.
     fn release(&mut self, block: FreeBlock) {
-        if let Some(grant) = self.tlsf.get(block.id) {
+        if let Some(grant) = self.tlsf.free_block(block.id, block.freed_seq) {
             self.starts.remove(grant.offset, block.id);
-            self.tlsf.free(block.id, block.freed_seq);
         }
     }
 
@@ -497,11 +510,19 @@ impl LaneState {
         }
     }
 
-    /// Uses up the right to stitch once; false if there is none now.
-    pub fn spend_credit(&mut self) -> bool {
+    /// Bytes in blocks that are held.
+    pub fn live(&self) -> u64 {
+        self.counts.live
+    }
+
+    /// Uses up the right to stitch once; false if there is none now. `earns`: the blocks that were taken since the last call
+    /// count for new ones.
+    pub fn spend_credit(&mut self, earns: bool) -> bool {
         let earned = (self.counts.taken - self.credited_blocks) / BLOCKS_PER_CREDIT;
         self.credited_blocks += earned * BLOCKS_PER_CREDIT;
-        self.credit = (self.credit + earned).min(MAX_CREDIT);
+        if earns {
+            self.credit = (self.credit + earned).min(MAX_CREDIT);
+        }
         let may_stitch = self.credit > 0;
         self.credit = self.credit.saturating_sub(1);
         may_stitch

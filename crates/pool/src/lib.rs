@@ -7,6 +7,7 @@ pub mod clock;
 mod figures;
 pub mod granule_table;
 mod lane;
+mod lanes;
 mod offset_table;
 mod piece;
 mod pool;

@@ -5,21 +5,13 @@ mod stitch;
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
-use crate::granule_table::empty_cells;
-use crate::lane::{Lane, LaneState, Total};
+use crate::lane::{Lane, LaneState, Placed, Total};
+use crate::lanes::Lanes;
 use crate::offset_table::OffsetTable;
 use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
-use cairn_sync::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::OnceLock;
 use stitch::Vacating;
-
-/// Lanes on a page; pages are made on first use.
-const PAGE: usize = 256;
-/// Pages of a pool.
-const PAGES: usize = 1024;
-type LanePage = Box<[OnceLock<Box<Lane>>; PAGE]>;
 
 /// A pool of memory for streams.
 ///
@@ -49,9 +41,7 @@ pub struct Pool<P, S> {
     source: S,
     offset_table: OffsetTable,
     total: Total,
-    pages: Box<[OnceLock<LanePage>; PAGES]>,
-    /// One more than the highest stream that has a lane.
-    stream_end: AtomicUsize,
+    lanes: Lanes,
     root: Mutex<Root>,
 }
 
@@ -105,9 +95,10 @@ pub enum BlockError {
     NotLive,
 }
 
-impl From<Grant> for Outcome {
-    fn from(grant: Grant) -> Outcome {
-        Outcome::Ready { offset: grant.offset, size: grant.size }
+impl From<Placed> for Outcome {
+    #[inline]
+    fn from(placed: Placed) -> Outcome {
+        Outcome::Ready { offset: placed.offset, size: placed.size }
     }
 }
 
@@ -129,8 +120,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             source,
             offset_table: OffsetTable::default(),
             total: Total::default(),
-            pages: empty_cells(),
-            stream_end: AtomicUsize::new(0),
+            lanes: Lanes::new(),
             root: Mutex::new(Rank::Root, root),
         }
     }
@@ -154,10 +144,10 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         if let Some(lane) = self.lane(stream) {
             let mut state = lane.lock();
             if self.may_use_lane(lane, &mut state)
-                && let Some(grant) =
+                && let Some(placed) =
                     lane.take(&mut state, bytes, align, &self.offset_table, &self.total)
             {
-                return grant.into();
+                return placed.into();
             }
         }
         self.allocate_slowly(bytes, align, stream)
@@ -323,13 +313,11 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
 
     #[inline]
     fn lane(&self, stream: StreamIndex) -> Option<&Lane> {
-        let page = self.pages.get(stream as usize / PAGE)?.get()?;
-        page[stream as usize % PAGE].get().map(|lane| &**lane)
+        self.lanes.get(stream)
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane> {
-        let end = self.stream_end.load(Ordering::Acquire);
-        (0..end as StreamIndex).filter_map(|stream| self.lane(stream))
+        self.lanes.iter()
     }
 
     /// The held block that begins at an offset: most likely of the stream that got memory there last.

@@ -57,7 +57,7 @@ impl Starts {
     /// Adds a block that is not there.
     #[inline]
     pub fn add(&mut self, offset: u64, id: BlockId) {
-        if self.count * 4 >= self.slots.len() {
+        if self.count * 8 >= self.slots.len() {
             self.enlarge();
         }
         self.count += 1;

@@ -265,6 +265,12 @@ impl Tlsf {
     /// Gives a block back, as a hole with this `freed_seq`, and returns its size; `None` if there is no such
     /// live block.
     pub fn free(&mut self, id: BlockId, freed_seq: u64) -> Option<u64> {
+        self.free_block(id, freed_seq).map(|grant| grant.size)
+    }
+
+    /// The same; it returns what the block was.
+    #[inline(always)]
+    pub fn free_block(&mut self, id: BlockId, freed_seq: u64) -> Option<Grant> {
         let &Block { start, size, left, right, prev, .. } = self.blocks.get(id as usize)?;
         if prev != LIVE {
             return None;
@@ -295,7 +301,7 @@ impl Tlsf {
                 self.raise(left, freed_seq.max(note));
             }
         }
-        Some(size * GRANULE)
+        Some(Grant { id, offset: start * GRANULE, size: size * GRANULE })
     }
 
     /// Takes a live block out of the ranges: its bytes no longer belong to this allocator.

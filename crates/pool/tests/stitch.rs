@@ -227,6 +227,47 @@ fn a_million_steps_without_growth() {
     }
 }
 
+/// Random replacement, without a budget: a pool that always stitched, or grew whenever it may not stitch, would cut what lies
+/// in one piece again and again, and grow without end. 2 * 10^6 steps (`CAIRN_TESTS=deep`, else a tenth).
+#[test]
+fn random_replacement_reaches_a_size_and_stays_there() {
+    let is_deep = std::env::var("CAIRN_TESTS").is_ok_and(|tests| tests == "deep");
+    let count = if is_deep { 2_000_000 } else { 200_000 };
+    for how in [SMALL, LARGE] {
+        let streams = Arc::new(Streams::default());
+        let book = Arc::new(Mutex::new(Book::new(streams.clone(), how)));
+        let pool = Pool::new(streams, Pages(book.clone()), u64::MAX);
+        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = move || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed
+        };
+        let mut take = || {
+            let log = 9 + random() % 11;
+            let bytes = (1 << log) + random() % (1 << log);
+            match pool.allocate(bytes, GRANULE, 0) {
+                Outcome::Ready { offset, .. } => (offset, random() as usize),
+                other => panic!("{bytes} bytes: {other:?}"),
+            }
+        };
+        let mut held: Vec<u64> = (0..256).map(|_| take().0).collect();
+        for _ in 0..count {
+            let (offset, number) = take();
+            let old = std::mem::replace(&mut held[number % 256], offset);
+            pool.free(old, 0).unwrap();
+        }
+        let figures = pool.figures();
+        assert!(figures.stitched > 0);
+        let (reserved, peak) = (figures.peak_reserved, figures.peak);
+        assert!(reserved <= peak * 2, "{reserved} bytes reserved for at most {peak} live");
+        held.into_iter().for_each(|offset| _ = pool.free(offset, 0).unwrap());
+        pool.trim(0);
+        assert_eq!((pool.figures().reserved, book.lock().unwrap().mapped_pages()), (0, 0));
+    }
+}
+
 #[test]
 fn holes_serve_a_block_that_fits_in_none() {
     let mut model = Model::new(SMALL, u64::MAX);

@@ -1,14 +1,12 @@
 //! The slow path: how the pool finds memory beyond the holes of one lane, and gives it back.
 
-use super::{Outcome, PAGE, PAGES, Pool, Root};
+use super::{Outcome, Pool, Root};
 use crate::clock::{Clock, Epoch, StreamIndex};
-use crate::granule_table::empty_cells;
-use crate::lane::Lane;
+use crate::lane::{Lane, Placed};
 use crate::piece::{Piece, find_adjacent};
 use crate::progress::{Progress, SegmentSource};
-use crate::tlsf::{GRANULE, Grant};
+use crate::tlsf::GRANULE;
 use cairn_sync::lock::MutexGuard;
-use cairn_sync::sync::atomic::Ordering;
 use std::ops::{Range, RangeInclusive};
 
 /// A lane that takes memory from the root gets more than it needs, if there is: as much again, within these bounds.
@@ -18,13 +16,13 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_slowly(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
-        if let Some(grant) = self.take_after_reclaim(bytes, align, stream) {
-            return grant.into();
+        if let Some(placed) = self.take_after_reclaim(bytes, align, stream) {
+            return placed.into();
         }
         let mut root = self.root.lock();
         let lane = self.open_lane(&mut root, stream);
         let outcome = match self.search_or_grow(&mut root, lane, bytes, align) {
-            Ok(grant) => return grant.into(),
+            Ok(placed) => return placed.into(),
             Err(refused) => self.retry(&mut root, lane, bytes, align, refused),
         };
         if !matches!(outcome, Outcome::Ready { .. }) {
@@ -34,7 +32,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
     }
 
     /// Takes a block from the stream's lane, if other streams have finished with some of its freed blocks.
-    fn take_after_reclaim(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
+    fn take_after_reclaim(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Placed> {
         let lane = self.lane(stream)?;
         let mut state = lane.lock();
         let reclaimed = state.reclaim_first(|epoch| self.is_done(epoch));
@@ -51,10 +49,10 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         lane: &Lane,
         bytes: u64,
         align: u64,
-    ) -> Result<Grant, Option<String>> {
+    ) -> Result<Placed, Option<String>> {
         let found = self.search(root, lane, bytes, align);
         match found.or_else(|| self.stitch_if_it_pays(root, lane, bytes, align)) {
-            Some(grant) => Ok(grant),
+            Some(placed) => Ok(placed),
             None => self.grow(root, lane, bytes, align),
         }
     }
@@ -80,7 +78,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
                 .or_else(|refused| self.stitch(root, lane, bytes, align).ok_or(refused)),
         };
         match found {
-            Ok(grant) => grant.into(),
+            Ok(placed) => placed.into(),
             Err(_) if free >= bytes && !clock.epochs().is_empty() => Outcome::Wait(clock),
             Err(Some(reason)) => Outcome::Exhausted(reason),
             Err(None) => Outcome::OverBudget,
@@ -89,21 +87,11 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
 
     /// The lane of a stream, made on first use.
     fn open_lane(&self, root: &mut MutexGuard<'_, Root>, stream: StreamIndex) -> &Lane {
-        let page = self
-            .pages
-            .get(stream as usize / PAGE)
-            .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", PAGE * PAGES))
-            .get_or_init(empty_cells);
-        let mut is_new = false;
-        let lane = page[stream as usize % PAGE].get_or_init(|| {
-            is_new = true;
-            Box::new(Lane::new(stream))
-        });
+        let (lane, is_new) = self.lanes.open(stream);
         if is_new {
             let page = self.large_page();
             lane.lock().set_page(page);
             root.lanes += 1;
-            self.stream_end.fetch_max(stream as usize + 1, Ordering::AcqRel);
             if root.lanes > 1 {
                 self.lanes().for_each(|lane| lane.lock().start_counting(&self.total));
             }
@@ -112,7 +100,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
     }
 
     /// Searches everywhere but in the source.
-    fn search(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
+    fn search(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Option<Placed> {
         let found = self.search_lane(lane, bytes, align);
         if found.is_some() {
             return found;
@@ -130,7 +118,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
     }
 
     /// Takes a block from the lane, after all that can be reclaimed is.
-    fn search_lane(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
+    fn search_lane(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Placed> {
         let mut state = lane.lock();
         self.reclaim_lane(&mut state);
         if !self.may_use_lane(lane, &mut state) {
@@ -260,7 +248,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         lane: &Lane,
         bytes: u64,
         align: u64,
-    ) -> Result<Grant, Option<String>> {
+    ) -> Result<Placed, Option<String>> {
         let need = bytes.max(1).checked_next_multiple_of(GRANULE).ok_or(None)?;
         let fits = |root: &Root, more: u64| {
             root.reserved.checked_add(more).is_some_and(|sum| sum <= root.budget)
@@ -303,10 +291,10 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
                     state.set_page(page);
                     let may_use_lane = self.may_use_lane(lane, &mut state);
                     let (offset_table, total) = (&self.offset_table, &self.total);
-                    let granted =
+                    let placed =
                         if extends_lane || (more >= need && align <= GRANULE && may_use_lane) {
-                            // The lane keeps a little extra; the rest goes to the root.
-                            let most = more.saturating_add(*EXTRA.end());
+                            // The lane keeps a little extra, or the rest of a large page; what is beyond goes to the root.
+                            let most = more.saturating_add(page.unwrap_or(*EXTRA.end()));
                             let lane_end = match root.lanes {
                                 1 => range.end,
                                 _ => range.end.min(range.start.saturating_add(most)),
@@ -329,8 +317,8 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
                                 )
                             })
                         };
-                    if let Some(grant) = granted {
-                        return Ok(grant);
+                    if let Some(placed) = placed {
+                        return Ok(placed);
                     }
                 }
             }

@@ -20,13 +20,17 @@
 
 use super::{Pool, Root};
 use crate::clock::{Clock, Epoch};
-use crate::lane::{Lane, LaneState};
+use crate::lane::{Lane, LaneState, Placed};
 use crate::progress::{Progress, SegmentSource, StitchRequest, Stitching};
-use crate::tlsf::{BlockId, Grant};
+use crate::tlsf::BlockId;
+use smallvec::{SmallVec, smallvec};
 use std::ops::Range;
 
 /// Pieces whose old addresses wait; with more, only memory that nobody uses is moved.
 const MAX_VACATING: usize = 4096;
+/// A pool of which more than this share of what is live is free earns no credit: there stitching did not help, and each stitch
+/// cuts memory that lies in one piece.
+const MAX_FREE_SHARE: u64 = 8;
 /// A block keeps the rest of its last page, if pages are no larger than this.
 const SMALL_PAGE: u64 = 64 << 10;
 
@@ -49,7 +53,7 @@ struct Part<'a> {
 #[derive(Clone)]
 struct Run<'a> {
     range: Range<u64>,
-    parts: Vec<Part<'a>>,
+    parts: SmallVec<[Part<'a>; 1]>,
 }
 
 /// A part of a hole that was taken out, and the last task of its lane when it was freed.
@@ -98,9 +102,11 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         lane: &Lane,
         bytes: u64,
         align: u64,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         self.source.stitching().filter(|how| bytes >= how.min_block)?;
-        let may_stitch = lane.lock().spend_credit();
+        let live: u64 = self.lanes().map(|lane| lane.lock().live()).sum();
+        let is_tight = root.reserved <= live.saturating_add(live / MAX_FREE_SHARE);
+        let may_stitch = lane.lock().spend_credit(is_tight);
         may_stitch.then(|| self.stitch(root, lane, bytes, align)).flatten()
     }
 
@@ -112,7 +118,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         lane: &Lane,
         bytes: u64,
         align: u64,
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let mut how = self.source.stitching()?;
         let size = bytes.max(1).checked_next_multiple_of(how.page)?;
         if size < how.min_block || align > how.page {
@@ -173,7 +179,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         range: Range<u64>,
         mut uses: Clock,
         (bytes, size): (u64, u64),
-    ) -> Option<Grant> {
+    ) -> Option<Placed> {
         let freed_seq = uses.get(lane.stream);
         uses.retain(|epoch| epoch.stream != lane.stream);
         let mut state = lane.lock();
@@ -221,6 +227,10 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         freed_seq: u64,
         how: &Stitching,
     ) -> Option<Clock> {
+        let is_done = self.is_done(Epoch { stream: owner.stream, seq: freed_seq });
+        if is_done && state.pending_uses().epochs().is_empty() {
+            return Some(Clock::new());
+        }
         let mut uses = state.pending_uses().clone();
         if freed_seq > 0 {
             uses.raise(Epoch { stream: owner.stream, seq: freed_seq });
@@ -292,7 +302,7 @@ fn runs(mut parts: Vec<Part<'_>>) -> Vec<Run<'_>> {
                 run.range.end = part.range.end;
                 run.parts.push(part);
             }
-            _ => runs.push(Run { range: part.range.clone(), parts: vec![part] }),
+            _ => runs.push(Run { range: part.range.clone(), parts: smallvec![part] }),
         }
     }
     runs
