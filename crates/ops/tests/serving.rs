@@ -66,8 +66,10 @@ fn a_place_that_no_slot_has_is_named_and_nothing_is_written() {
     let forward = |rows: &Tensor| {
         let (two, range) = (Arg::Int(2), ints(&[1, 5]));
         let args = vec![t(rows), t(&places), Arg::Absent, two, range, Arg::Flag(false)];
-        memory
-            .run("MoeTokenUnpermuteWithEp", args.into_iter().chain([Arg::Absent, t(&out)]).collect())
+        memory.run(
+            "MoeTokenUnpermuteWithEp",
+            args.into_iter().chain([Arg::Absent, t(&out)]).collect(),
+        )
     };
     let backward = || {
         let args = vec![
@@ -123,8 +125,7 @@ fn a_block_that_an_indexed_cache_lacks_is_named() {
     let query = memory.put(HALF, &[1, 1, 1, 4], &[1.0; 4]);
     let key = memory.put(HALF, &[2, 2, 1, 4], &[1.0; 16]);
     let weights = memory.put(F, &[1, 1, 1], &[1.0]);
-    let (length, table) =
-        (memory.put(I32, &[1], &[3.0]), memory.put(I32, &[1, 2], &[0.0, 5.0]));
+    let (length, table) = (memory.put(I32, &[1], &[3.0]), memory.put(I32, &[1, 2], &[0.0, 5.0]));
     let out = memory.put(I32, &[1, 1, 1, 2], &[7.0; 2]);
     let run = |ratio: i64, offset: Arg| {
         let mut args = vec![t(&query), t(&key), t(&weights)];

@@ -1,14 +1,17 @@
 //! Mixtures of experts: experts are chosen ([`choice`]), tokens put in their order ([`routing`], [`permuting`],
 //! [`routing_map`]), multiplied by their weights ([`grouped_matmul`], [`ffn`]; [`placing`]
-//! is for experts in several places), and the results summed ([`finalizing`]).
+//! is for experts in several places), and the results summed ([`finalizing`],
+//! [`finalizing_gradients`]).
 
 mod choice;
 mod ffn;
 mod finalizing;
+mod finalizing_gradients;
 mod grouped_matmul;
 mod grouped_nodes;
 mod groups;
 mod permuting;
+mod places;
 mod placing;
 mod quantised;
 mod rerouting;

@@ -2,7 +2,9 @@
 //!
 //! Workspace: a key with its index for each slot of a token.
 
-use super::finalizing::{permute_gradient, refuse_padded, unpermute, unpermute_gradients};
+use super::finalizing::unpermute;
+use super::finalizing_gradients::{permute_gradient, unpermute_gradients};
+use super::places::{has_range, place_range, refuse_padded};
 use super::routing::{Slots, any_expert};
 use crate::argument::Arg;
 use crate::call::Call;
@@ -26,26 +28,15 @@ fn rows_of(layout: &Layout) -> Option<Layout> {
 
 /// The places of `count` whose rows are wanted.
 fn wanted(call: &Call<'_>, count: usize) -> Result<Range<usize>> {
-    let values = if call.has(6) { call.ints(6)? } else { Vec::new() };
-    match values[..] {
-        [] => {
-            let kept = call.int(2)?;
-            Ok(0..match kept {
-                0 => count,
-                1.. => count.min(kept as usize),
-                _ => count.saturating_sub(kept.unsigned_abs() as usize),
-            })
-        }
-        [start, end] if (0..=end).contains(&start) && end <= count as i64 => {
-            Ok(start as usize..end as usize)
-        }
-        _ => {
-            let name = call.parameter(6);
-            Err(Error::invalid(format!(
-                "{name} = {values:?}: expected two numbers from 0 to {count}, the lesser first"
-            )))
-        }
+    if let Some(range) = place_range(call, 6, count)? {
+        return Ok(range);
     }
+    let kept = call.int(2)?;
+    Ok(0..match kept {
+        0 => count,
+        1.. => count.min(kept as usize),
+        _ => count.saturating_sub(kept.unsigned_abs() as usize),
+    })
 }
 
 /// Arguments: tokens, experts, how many rows are kept, mode, permuted tokens, places; then perhaps which rows are kept instead, numbers
@@ -53,7 +44,7 @@ fn wanted(call: &Call<'_>, count: usize) -> Result<Range<usize>> {
 fn permute(call: &mut Call<'_>) -> Result<Plan> {
     refuse_padded(call, 3)?;
     let (out, places) = (call.output(4)?, call.output(5)?);
-    let has_numbers = call.has(6) && call.has(7);
+    let has_numbers = has_range(call, 6) && call.has(7);
     let numbers_out = if has_numbers { Some(call.output(8)?) } else { None };
     let mut outs = vec![&out, &places];
     outs.extend(&numbers_out);
@@ -125,7 +116,7 @@ fn permute_unquantised(call: &mut Call<'_>) -> Result<Plan> {
 /// As [`unpermute`], with which rows of all there are after its mode; without that, each token has one slot unless weights say
 /// otherwise.
 fn unpermute_part(call: &mut Call<'_>) -> Result<Plan> {
-    if !call.has(18) {
+    if !has_range(call, 18) {
         call.replace(15, Arg::Int(1));
     }
     unpermute(call)
