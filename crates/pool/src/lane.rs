@@ -515,17 +515,19 @@ impl LaneState {
         self.counts.live
     }
 
-    /// Uses up the right to stitch once; false if there is none now. `earns`: the blocks that were taken since the last call
-    /// count for new ones.
-    pub fn spend_credit(&mut self, earns: bool) -> bool {
+    /// True if it may stitch now. `earns`: the blocks that were taken since the last call count for new credit.
+    pub fn has_credit(&mut self, earns: bool) -> bool {
         let earned = (self.counts.taken - self.credited_blocks) / BLOCKS_PER_CREDIT;
         self.credited_blocks += earned * BLOCKS_PER_CREDIT;
         if earns {
             self.credit = (self.credit + earned).min(MAX_CREDIT);
         }
-        let may_stitch = self.credit > 0;
+        self.credit > 0
+    }
+
+    /// Uses up the right to stitch once, after pages were moved.
+    pub fn spend_credit(&mut self) {
         self.credit = self.credit.saturating_sub(1);
-        may_stitch
     }
 
     /// From now on memory comes in large pages of this size, a power of two, if in any.

@@ -5,7 +5,7 @@ use crate::tlsf::{BlockId, GRANULE};
 /// Slots that a table begins with.
 const MIN_SLOTS: usize = 64;
 
-/// The blocks of one lane by offset: open addressing, at most a quarter full, 8 bytes a slot.
+/// The blocks of one lane by offset: open addressing, at most an eighth full (a wrong guess of the first slot costs more than a miss), 8 bytes a slot.
 ///
 /// A slot has the lower 32 bits of a granule's index, which are its hash key, and the id of the block that begins
 /// there. Granules 2 TiB apart have the same key, so [`Starts::find`] lets the caller check the block.

@@ -11,7 +11,7 @@
 //! its neighbours, and its pages may move on into another block. A page is at one place only, as far as the pool is
 //! concerned; so every figure and every rule of order holds as before.
 //!
-//! **When.** Before the pool grows, but not with every block: a lane has a credit ([`LaneState::spend_credit`]). When nothing else helps,
+//! **When.** Before the pool grows, but not with every block: a lane has a credit ([`LaneState::has_credit`]). When nothing else helps,
 //! always.
 //!
 //! **Order.** The stream may use holes that it may use anyway, finished or not, if the source keeps the old addresses
@@ -106,8 +106,15 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         self.source.stitching().filter(|how| bytes >= how.min_block)?;
         let live: u64 = self.lanes().map(|lane| lane.lock().live()).sum();
         let is_tight = root.reserved <= live.saturating_add(live / MAX_FREE_SHARE);
-        let may_stitch = lane.lock().spend_credit(is_tight);
-        may_stitch.then(|| self.stitch(root, lane, bytes, align)).flatten()
+        if !lane.lock().has_credit(is_tight) {
+            return None;
+        }
+        let stitched = root.stitched;
+        let placed = self.stitch(root, lane, bytes, align);
+        if root.stitched > stitched {
+            lane.lock().spend_credit();
+        }
+        placed
     }
 
     /// Serves a request with pages of holes, and with fresh ones as far as those are not enough. `None` if the source cannot, or it
