@@ -178,7 +178,7 @@ static void descriptions(void)
         aclrtSetMemcpyDesc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, from, to, 4, desc), INVALID, "config");
     CHECK_FAIL(
         aclrtMemcpyAsyncWithDesc(desc, ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, NULL), INVALID, "stream");
-    CHECK_FAIL(aclrtMemcpyAsyncWithCondition(back, 8, from, 16, ACL_MEMCPY_DEVICE_TO_HOST, stream), INVALID, "16");
+    CHECK_FAIL(aclrtMemcpyAsyncWithCondition(back, 8, from, 16, ACL_MEMCPY_DEVICE_TO_HOST, stream), REFUSED, "16");
     CHECK_FAIL(aclrtMemcpyAsyncWithCondition(NULL, 16, from, 16, ACL_MEMCPY_DEVICE_TO_HOST, stream), INVALID, "dst");
     void **to_at = (void **)pointers;
     const void **from_at = (const void **)(pointers + 8);
@@ -186,7 +186,7 @@ static void descriptions(void)
     CHECK_OK(aclrtMemcpyAsyncWithOffset(to_at, 4, 8, from_at, 0, 12, inner, stream));
     CHECK_FAIL(aclrtMemcpyAsyncWithOffset(NULL, 4, 8, from_at, 4, 12, inner, stream), INVALID, "dst");
     CHECK_FAIL(aclrtMemcpyAsyncWithOffset(to_at, 4, 8, NULL, 4, 12, inner, stream), INVALID, "src");
-    CHECK_FAIL(aclrtMemcpyAsyncWithOffset(to_at, 3, 8, from_at, 4, 12, inner, stream), INVALID, "destMax");
+    CHECK_FAIL(aclrtMemcpyAsyncWithOffset(to_at, 3, 8, from_at, 4, 12, inner, stream), REFUSED, "destMax");
     CHECK_FAIL(
         aclrtMemcpyAsyncWithOffset(to_at, 4, 8, from_at, 4, 12, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), INVALID, "kind 3");
     CHECK_OK(aclrtMemcpyAsyncWithOffset(to_at, 4, (size_t)1 << 40, from_at, 4, 0, inner, stream));

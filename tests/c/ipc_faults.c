@@ -288,6 +288,182 @@ static void unhandled_fault(void)
     *(volatile char *)8 = 1;
 }
 
+/* What an exporter sends to one who holds all of it. */
+typedef struct Held {
+    char key[65];
+    uint64_t shareable;
+    aclrtIpcEventHandle event;
+    char notify[65];
+} Held;
+
+/* Exports each kind of thing, and goes on when whoever held all of it was killed. */
+static void held_exporter(int in, int out)
+{
+    Held held;
+    aclrtPhysicalMemProp prop;
+    aclrtDrvMemHandle handle = NULL;
+    aclrtEvent event = NULL;
+    aclrtNotify notify = NULL;
+    aclrtStream stream = NULL;
+    Gate gate = GATE_CLOSED;
+    void *block = NULL, *start = NULL;
+    size_t before = 0, after = 0, total = 0;
+    char byte;
+    memset(&prop, 0, sizeof prop);
+    memset(&held, 0, sizeof held);
+    prop.memAttr = ACL_HBM_MEM_HUGE;
+    prop.location.type = ACL_MEM_LOCATION_TYPE_DEVICE;
+    begin();
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtReserveMemAddress(&start, PAGE, 0, NULL, 0));
+    CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &before, &total));
+    CHECK_OK(aclrtMalloc(&block, PAGE, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtMemset(block, PAGE, 4, PAGE));
+    CHECK_OK(aclrtIpcMemGetExportKey(block, PAGE, held.key, 65, 1));
+    CHECK_OK(aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    CHECK_OK(aclrtMapMem(start, PAGE, 0, handle, 0));
+    CHECK_OK(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 1, &held.shareable));
+    CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    CHECK_OK(aclrtIpcGetEventHandle(event, &held.event));
+    CHECK_OK(aclrtCreateNotify(&notify, 0));
+    CHECK_OK(aclrtNotifyGetExportKey(notify, held.notify, 65, 2));
+    gate_put(&gate, stream);
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK(write(out, &held, sizeof held) == (ssize_t)sizeof held);
+    CHECK(read(in, &byte, 1) == 1);
+    /* The other one is dead by now. */
+    gate_open(&gate);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtSynchronizeEvent(event));
+    CHECK_OK(aclrtRecordNotify(notify, stream));
+    CHECK_OK(aclrtWaitAndResetNotify(notify, stream, 0));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtUnmapMem(start));
+    CHECK_OK(aclrtFreePhysical(handle));
+    CHECK_OK(aclrtFree(block));
+    CHECK_OK(aclrtSynchronizeDevice());
+    CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &after, &total));
+    CHECK_EQ(after, before);
+    CHECK_OK(aclrtMallocPhysical(&handle, PAGE, &prop, 0));
+    CHECK_OK(aclrtMapMem(start, PAGE, 0, handle, 0));
+    CHECK_OK(aclrtMemcpy(&byte, 1, start, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ(byte, 0);
+    CHECK_OK(aclrtUnmapMem(start));
+    CHECK_OK(aclrtFreePhysical(handle));
+    CHECK_OK(aclrtReleaseMemAddress(start));
+    CHECK_OK(aclrtDestroyEvent(event));
+    CHECK_OK(aclrtDestroyNotify(notify));
+    CHECK_OK(aclrtDestroyStream(stream));
+    end();
+}
+
+/* Takes all of it, and waits for the record that does not come. */
+static void holder(int in, int out)
+{
+    Held held;
+    aclrtDrvMemHandle handle = NULL;
+    aclrtEvent event = NULL;
+    aclrtNotify notify = NULL;
+    aclrtStream stream = NULL;
+    void *block = NULL, *start = NULL;
+    begin();
+    CHECK(read(in, &held, sizeof held) == (ssize_t)sizeof held);
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtIpcMemImportByKey(&block, held.key, 1));
+    CHECK_OK(aclrtMemImportFromShareableHandle(held.shareable, 0, &handle));
+    CHECK_OK(aclrtReserveMemAddress(&start, PAGE, 0, NULL, 0));
+    CHECK_OK(aclrtMapMem(start, PAGE, 0, handle, 0));
+    CHECK_OK(aclrtMemset(start, PAGE, 9, PAGE));
+    CHECK_OK(aclrtNotifyImportByKey(&notify, held.notify, 2));
+    CHECK_OK(aclrtIpcOpenEventHandle(held.event, &event));
+    CHECK_OK(aclrtStreamWaitEvent(stream, event));
+    CHECK(write(out, check_failures ? "f" : "h", 1) == 1);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+}
+
+static void killed_while_it_waits_and_holds(void)
+{
+    Held held;
+    int from_exporter, to_exporter, from_holder, to_holder;
+    char byte = 0;
+    pid_t holding = started(holder, &from_holder, &to_holder);
+    pid_t exporting = started(held_exporter, &from_exporter, &to_exporter);
+    CHECK(read(from_exporter, &held, sizeof held) == (ssize_t)sizeof held);
+    CHECK(write(to_holder, &held, sizeof held) == (ssize_t)sizeof held);
+    CHECK(read(from_holder, &byte, 1) == 1);
+    CHECK_EQ(byte, 'h');
+    kill(holding, SIGKILL);
+    CHECK_EQ(child_status(holding), 1000 + SIGKILL);
+    CHECK(write(to_exporter, "k", 1) == 1);
+    CHECK_EQ(child_status(exporting), 0);
+    close(from_exporter), close(to_exporter), close(from_holder), close(to_holder);
+}
+
+/* Tries keys that differ from a good one in one character, and keys without any sense; then the good one, also without
+ * descriptors. */
+static void guesser(int in, int out)
+{
+    char key[65], wrong[65];
+    void *block = NULL;
+    unsigned state = 12345;
+    struct rlimit limit;
+    begin();
+    CHECK(read(in, key, 65) == 65);
+    for (int at = 0; at < 64; at++) {
+        memcpy(wrong, key, 65);
+        wrong[at] = wrong[at] == '3' ? '4' : '3';
+        aclError code = aclrtIpcMemImportByKey(&block, wrong, 1);
+        if (!CHECK(code == 107000 || code == DRIVER || code == 207006))
+            printf("  %s gives %d\n", wrong, (int)code);
+        CHECK(block == NULL);
+        CHECK(aclrtIpcMemClose(wrong) != 0);
+    }
+    for (int round = 0; round < 2000; round++) {
+        for (int at = 0; at < 64; at++) {
+            state = state * 1103515245 + 12345;
+            wrong[at] = round % 2 ? "0123456789abcdef"[state >> 16 & 15] : (char)(1 + (state >> 16) % 255);
+        }
+        wrong[64] = 0;
+        if (round % 2)
+            memcpy(wrong, key, 6);
+        aclError code = aclrtIpcMemImportByKey(&block, wrong, 1);
+        CHECK(code == 107000 || code == DRIVER || code == 207006);
+        CHECK(block == NULL);
+    }
+    getrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t many = limit.rlim_cur;
+    limit.rlim_cur = 0;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    CHECK_FAIL(aclrtIpcMemImportByKey(&block, key, 1), 207001, "ulimit -n");
+    CHECK(block == NULL);
+    limit.rlim_cur = many;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    CHECK_OK(aclrtIpcMemImportByKey(&block, key, 1));
+    char byte = 0;
+    CHECK_OK(aclrtMemcpy(&byte, 1, block, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ(byte, 11);
+    CHECK_OK(aclrtIpcMemClose(key));
+    end();
+    CHECK(write(out, check_failures ? "f" : "g", 1) == 1);
+}
+
+static void garbage_keys(void)
+{
+    int from_exporter, to_exporter, from_guesser, to_guesser;
+    char key[65], byte = 11;
+    pid_t guessing = started(guesser, &from_guesser, &to_guesser);
+    pid_t exporting = started(exporter, &from_exporter, &to_exporter);
+    CHECK(write(to_exporter, &byte, 1) == 1);
+    CHECK(read(from_exporter, key, 65) == 65);
+    CHECK(write(to_guesser, key, 65) == 65);
+    CHECK(read(from_guesser, &byte, 1) == 1);
+    CHECK_EQ(byte, 'g');
+    CHECK_EQ(child_status(guessing), 0);
+    CHECK(write(to_exporter, &byte, 1) == 1);
+    CHECK_EQ(child_status(exporting), 0);
+    close(from_exporter), close(to_exporter), close(from_guesser), close(to_guesser);
+}
+
 static void without_descriptors(void)
 {
     struct rlimit limit;
@@ -341,6 +517,10 @@ int main(void)
     killed_anywhere(0);
     GROUP("acl_ipc_6 an importer is killed at any moment");
     killed_anywhere(1);
+    GROUP("acl_ipc_6 an importer is killed while it waits and holds memory");
+    killed_while_it_waits_and_holds();
+    GROUP("acl_ipc_2 keys that mean nothing, and an import without descriptors");
+    garbage_keys();
     GROUP("acl_ipc_8 memory is exported while tasks write to it");
     CHECK_EQ(in_child(written_while_exported, 90), 0);
     CHECK_EQ(in_child(unhandled_fault, 30), 1000 + SIGSEGV);

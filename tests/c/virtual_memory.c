@@ -1,4 +1,4 @@
-// breaks: freed-while-pending use-after-free
+// breaks: freed-while-pending use-after-free wrong-free
 /* Virtual memory: reservations, physical memory and its references, pieces, access; row by row what is refused. */
 #include "gate.h"
 

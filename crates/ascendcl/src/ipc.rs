@@ -27,11 +27,12 @@ fn parse(key: *const c_char) -> Result<Key> {
     door::not_null(key, "key")?;
     raw::expect_readable(key as usize, PREFIX.len() + 16, "key")?;
     // SAFETY: not null; the user passes a text, whose first bytes can be read.
-    let text = unsafe { string(key, "key")? };
-    let number = text.strip_prefix(PREFIX).and_then(|rest| rest.get(..16));
+    let given = unsafe { string(key, "key")? };
+    let number = given.strip_prefix(PREFIX).and_then(|rest| rest.get(..16));
     let number = number.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    number.map(Key).ok_or_else(|| {
-        let shown: String = text.chars().take(KEY_BYTES).collect();
+    let is_whole = |key: &Key| given.as_bytes() == &text(*key)[..KEY_BYTES - 1];
+    number.map(Key).filter(is_whole).ok_or_else(|| {
+        let shown: String = given.chars().take(KEY_BYTES).collect();
         Error::refused(format!("{shown:?} is no key that Cairn made"))
     })
 }

@@ -70,7 +70,7 @@ fn blocks_that_are_exported_and_freed_leave_no_maps() {
             let seen = bytes(span);
             assert!(seen.iter().all(|&byte| byte == value), "round {round}: {span}");
             memory.free(span.address).unwrap();
-            if live.len() % 64 == 0 {
+            if live.len().is_multiple_of(64) {
                 stream.synchronize(None).unwrap();
             }
         }

@@ -62,11 +62,11 @@ pub fn open(key: Key, kind: SharedKind) -> Result<Import> {
 /// The directory of another process.
 fn find_directory(pid: u32) -> Result<OwnedFd> {
     let folder = PathBuf::from(format!("/proc/{pid}/fd"));
-    let entries = std::fs::read_dir(&folder).map_err(|error| match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            Error::new(Code::NotPermitted, format!("{}: {error}", folder.display()))
+    let entries = std::fs::read_dir(&folder).map_err(|error| {
+        match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+            Some(errno) => failed(pid, &folder, errno),
+            None => ended(pid),
         }
-        _ => ended(pid),
     })?;
     let link = format!("/memfd:{NAME}");
     let path = entries

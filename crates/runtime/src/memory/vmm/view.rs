@@ -63,7 +63,7 @@ impl View<'_> {
     pub fn old_run(&self, span: &Span) -> Option<(Place, AddressBlock)> {
         let run =
             self.old.iter().find(|old| old.address == span.address && old.bytes == span.bytes);
-        run.map(|old| (old.place, old.block.clone()))
+        run.map(|old| (old.place, old.block))
     }
 
     /// Whether a place may read and write the piece around an address, for this task; `None` if none is there.
