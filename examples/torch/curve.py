@@ -5,10 +5,16 @@ import zlib
 
 WIDTH, HEIGHT, MARGIN = 640, 360, 40
 WHITE, GREY, BLACK, BLUE = (255, 255, 255), (225, 225, 225), (60, 60, 60), (30, 90, 200)
+# Five rows of three pixels for each character, a bit a pixel.
+GLYPHS = {
+    "0": 0o75557, "1": 0o26227, "2": 0o71747, "3": 0o71717, "4": 0o55711, "5": 0o74717, "6": 0o74757, "7": 0o71244, "8": 0o75757, "9": 0o75717,
+    ".": 0o00002, "-": 0o00700, "+": 0o02720, "e": 0o25746,
+}  # fmt: skip
 
 
 def draw(path, values):
-    """Writes `values` over their index as a line, on a grid of ten by five; the frame spans least to greatest."""
+    """Writes `values` over their index as a line, on a grid of ten by five; the frame spans least to greatest. The two stand
+    above and below it on the left, the last index on the right."""
     pixels = [[WHITE] * WIDTH for _ in range(HEIGHT)]
     low, high = min(values), max(values)
     span = (high - low) or 1.0
@@ -27,6 +33,15 @@ def draw(path, values):
                 if 0 <= y + dy < HEIGHT:
                     pixels[y + dy][x] = colour
 
+    def label(number, left, top):
+        text = f"{number:.4g}"
+        for place, glyph in enumerate(text):
+            for bit in range(15):
+                if GLYPHS.get(glyph, 0) >> (14 - bit) & 1:
+                    x, y = left + 8 * place + 2 * (bit % 3), top + 2 * (bit // 3)
+                    for at in (y, y + 1):
+                        pixels[at][x : x + 2] = [BLACK] * 2
+
     right, bottom = WIDTH - MARGIN, HEIGHT - MARGIN
     for step in range(11):
         x = MARGIN + step * (right - MARGIN) // 10
@@ -36,6 +51,9 @@ def draw(path, values):
         line((MARGIN, y), (right, y), GREY)
     line((MARGIN, MARGIN), (MARGIN, bottom), BLACK)
     line((MARGIN, bottom), (right, bottom), BLACK)
+    label(high, MARGIN, MARGIN - 16)
+    label(low, MARGIN, bottom + 8)
+    label(len(values) - 1, right - 16, bottom + 8)
     points = [position(index, value) for index, value in enumerate(values)]
     for start, end in zip(points, points[1:]):
         line(start, end, BLUE, half_width=1)

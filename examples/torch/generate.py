@@ -158,6 +158,8 @@ def main():
     import torch_npu  # noqa: F401
 
     model = trained(options)
+    if options.requests < 1:
+        parser.error(f"--requests {options.requests}: at least one is served")
     if options.blocks < blocks_of_a_text(model):
         parser.error(f"--blocks {options.blocks}: one text needs {blocks_of_a_text(model)}")
     writer = PagedWriter(model, options.blocks)
@@ -172,7 +174,8 @@ def main():
         print("  " + (prompt + "|" + text[len(prompt) :]).strip().replace("\n", " "))
         for a, b, c in re.findall(r"^(\d+)\+(\d+)=(\d+)(?=\n)", text[len(prompt) :], re.M):
             sums, right = sums + 1, right + (int(a) + int(b) == int(c))
-    print(f"{len(texts)} texts, {written} letters in {seconds:.2f} s: {written / seconds:.0f} a second; {right} of {sums} sums are right")
+    marks = f"; {right} of {sums} sums are right" if sums else "; no sum is complete: train longer (--steps)"
+    print(f"{len(texts)} texts, {written} letters in {seconds:.2f} s: {written / seconds:.0f} a second" + marks)
     kib = writer.cache.nbytes / options.blocks / 1024
     dense = options.requests * blocks_of_a_text(model)
     print(f"cache: at most {max(history)} of {options.blocks} blocks in use ({max(history) * kib:.0f} KiB; a row for each text would be {dense * kib:.0f} KiB)")

@@ -387,7 +387,7 @@ def sparse_attention(q, k, v, chosen, scale, q_rope, k_rope, size=1, causal=True
     for b in range(len(q)):
         for s in range(q.shape[1]):
             seen = k.shape[1] - q.shape[1] + s + 1 if causal else k.shape[1]
-            blocks = [int(c) for c in chosen[b, s, 0][: -(-seen // size)] if c >= 0]
+            blocks = [int(c) for c in chosen[b, s, 0] if c >= 0]
             places = [p for c in blocks for p in range(c * size, c * size + size) if p < seen]
             keys = torch.cat((k[b, places, 0], k_rope[b, places, 0]), -1).float()
             query = torch.cat((q[b, s], q_rope[b, s]), -1).float()
@@ -447,7 +447,7 @@ def attention_to_rows(q, k, v, rows, scale):
 
 def chosen_rows(chosen, seen, start):
     """The rows of the chosen keys that a query may see; -1 ends the list."""
-    places = [int(c) for c in chosen[:seen] if c >= 0]
+    places = [int(c) for c in chosen if c >= 0]
     return [start + place for place in places if place < seen]
 
 

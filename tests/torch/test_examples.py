@@ -78,7 +78,7 @@ def test_generate(writer, tmp_path):
     for prompt, line in zip(prompts, lines):
         assert line.startswith("  " + prompt.strip().replace("\n", " ") + "|"), run.stdout
     letters = sum(48 - len(prompt) for prompt in prompts)
-    assert re.search(rf"^5 texts, {letters} letters in [\d.]+ s: \d+ a second; \d+ of \d+ sums are right$", run.stdout, re.M), run.stdout
+    assert re.search(rf"^5 texts, {letters} letters in [\d.]+ s: \d+ a second; (\d+ of \d+ sums are right|no sum is complete.*)$", run.stdout, re.M), run.stdout
     assert re.search(r"^cache: at most 6 of 7 blocks in use", run.stdout, re.M), run.stdout
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 1000
 

@@ -260,3 +260,60 @@ fn functions_without_usable_documents_say_so() {
         assert!(error.starts_with("Cairn refuses this function: ") && error.contains("document"));
     }
 }
+
+#[test]
+fn gradients_of_repeated_angles_are_zero_where_nothing_is_rotated() {
+    let mut memory = TestMemory::new();
+    let (dy, x) = (memory.zeros(F, &[0, 5, 2, 8]), memory.zeros(F, &[0, 5, 2, 8]));
+    let angles = memory.put(F, &[1, 5, 1, 8], &[0.5; 40]);
+    for mode in 0..4 {
+        let dx = memory.zeros(F, &[0, 5, 2, 8]);
+        let sums = [(); 2].map(|()| memory.put(F, &[1, 5, 1, 8], &[7.0; 40]));
+        let mut args = vec![t(&dy), t(&angles), t(&angles), t(&x), Arg::Int(mode), t(&dx)];
+        args.extend(sums.iter().map(t));
+        memory.run("RotaryPositionEmbeddingGrad", args).unwrap();
+        sums.iter().for_each(|sum| assert_eq!(memory.read(sum), [0.0; 40]));
+    }
+}
+
+#[test]
+fn arguments_that_would_be_overlooked_are_named() {
+    let mut memory = TestMemory::new();
+    let logits = memory.put(F, &[1, 2], &[1.0, 2.0]);
+    let out = memory.zeros(F, &[1, 2]);
+    let args = vec![t(&logits), Arg::Absent, Arg::Absent, t(&out)];
+    let error = memory.run("ApplyTopKTopP", args).unwrap_err();
+    assert_eq!(error, "p1 and p2 are null: expected one of them at least");
+
+    let key = memory.put(F, &[1, 1, 8], &[1.0; 8]);
+    let cache = memory.zeros(F, &[1, 2, 1, 8]);
+    let slots = memory.put(I32, &[1], &[0.0]);
+    let nothing = memory.zeros(F, &[0]);
+    let scatter = |value: &Tensor, strides: &[i64]| {
+        let mut args = vec![t(&key), t(&cache), t(&slots), t(value), t(&cache)];
+        args.extend([(); 3].map(|()| Arg::Absent));
+        args.extend([text("Norm"), text("None"), ints(strides), Arg::Absent]);
+        memory.run("ScatterPaKvCache", args)
+    };
+    let error = scatter(&nothing, &[]).unwrap_err();
+    assert!(error.contains("has no elements, but p4 is there"), "{error}");
+    let error = scatter(&key, &[2]).unwrap_err();
+    assert_eq!(error, "p10 = [2]: the documentation does not say what it does");
+    assert_eq!(memory.read(&cache), [0.0; 16]);
+}
+
+#[test]
+fn a_table_without_blocks_is_no_dense_cache() {
+    let mut memory = TestMemory::new();
+    let query = memory.put(F, &[2, 1, 8], &[1.0; 16]);
+    let keys = memory.put(F, &[2, 4, 8], &[1.0; 64]);
+    let (table, out) = (memory.zeros(I32, &[2, 0]), memory.zeros(F, &[2, 1, 8]));
+    let mut args = vec![t(&query), Arg::Tensors(vec![keys.clone()]), Arg::Tensors(vec![keys])];
+    args.extend([Arg::Absent, Arg::Absent, ints(&[4, 4])]);
+    args.extend([(); 7].map(|()| Arg::Absent));
+    args.extend([t(&table), Arg::Absent, Arg::Int(1), Arg::Float(1.0), text("BSH")]);
+    args.extend([Arg::Int(1), Arg::Int(4), Arg::Int(0), t(&out)]);
+    let error = memory.run("IncreFlashAttentionV4", args).unwrap_err();
+    let want = "has the sizes [2, 0]: expected a block for each sequence at least";
+    assert!(error.ends_with(want), "{error}");
+}

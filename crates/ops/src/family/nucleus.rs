@@ -35,6 +35,10 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(3, &out, 0, &logits)?;
     call.expect_dims(3, &out, logits.dims())?;
     let [rows, count] = score_dims(call, 0, &logits)?;
+    if !call.has(1) && !call.has(2) {
+        let (p, k) = (call.parameter(1), call.parameter(2));
+        return Err(Error::Null(format!("{p} and {k} are null: expected one of them at least")));
+    }
     let p = match call.has(1) {
         true => {
             let read = call.read(1, &[&out])?;

@@ -15,7 +15,7 @@ use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
-use cairn_tensor::kernels::map::{map2, map3};
+use cairn_tensor::kernels::map::{fill_scalar, map2, map3};
 use cairn_tensor::kernels::matmul::{matmul, panels};
 use cairn_tensor::kernels::rotary::{LONGEST, Rotation, rotate, rotated_products};
 use cairn_tensor::{DType, Layout, Scalar, with_real};
@@ -236,6 +236,9 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
         let (dy, cos, sin) = (dy.view(memory), cos.view(memory), sin.view(memory));
         let x = x.map(|x| x.view(memory));
         if dy.count() == 0 {
+            for (out, _) in sums.iter().flat_map(|(_, cos, sin)| [cos, sin]) {
+                fill_scalar(parallel, memory.out(out), Scalar::from(0.0));
+            }
             return Ok(());
         }
         with_real!(dy.dtype(), C => {

@@ -14,6 +14,8 @@ use cairn_tensor::kernels::pages::put_rows;
 const SLOTS: usize = 2;
 const CACHE_FORM: usize = 8;
 const SCATTER_FORM: usize = 9;
+const STRIDES: usize = 10;
+const OFFSETS: usize = 11;
 
 /// The pages of a cache for rows of `heads` heads and `features`.
 fn pages(
@@ -69,7 +71,22 @@ fn scatter(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(0);
         return Err(Error::invalid(format!("{name} ({key}): expected tokens, heads, features")));
     };
+    for at in [STRIDES, OFFSETS] {
+        if call.has(at) && !call.ints(at)?.is_empty() {
+            let (name, have) = (call.parameter(at), call.ints(at)?);
+            return Err(Error::invalid(format!(
+                "{name} = {have:?}: the documentation does not say what it does"
+            )));
+        }
+    }
     let has_values = call.has(3) && call.layout(3)?.rank() > 0 && call.layout(3)?.count() > 0;
+    let has_value_cache = call.has(4) && call.layout(4)?.count() > 0;
+    if call.has(3) && !has_values && has_value_cache && key.count() > 0 {
+        let (name, value, cache) = (call.parameter(3), call.layout(3)?, call.parameter(4));
+        return Err(Error::invalid(format!(
+            "{name} ({value}) has no elements, but {cache} is there: expected the values of {tokens} tokens"
+        )));
+    }
     let mut caches = Vec::new();
     for (at, cache_at, out_at) in [(0, 1, 12), (3, 4, 13)] {
         if at == 3 && !has_values {

@@ -60,11 +60,11 @@ impl Chosen {
         let chosen = PositionAccess::new(self.read.with_layout(self.rows).view(memory));
         let &[queries, key_heads, count] = self.rows.dims() else { return Ok(()) };
         for query in 0..queries {
-            let Some((at, seen)) = located.visible(query) else { continue };
+            let Some((at, _)) = located.visible(query) else { continue };
             let (first, last) = located.keys(at);
             let blocks = ((last - first) as usize).div_ceil(size);
             for head in 0..key_heads {
-                for at in 0..count.min(seen.div_ceil(size)) {
+                for at in 0..count {
                     let value: i64 = chosen.get(&[query, head, at]);
                     if value < -1 || value >= blocks as i64 {
                         let last = blocks as i64 - 1;
@@ -89,7 +89,7 @@ impl Chosen {
         move |query, head, number| {
             let (at, seen) = located.visible(query)?;
             let block = number / size;
-            if block >= count.min(seen.div_ceil(size)) {
+            if block >= count {
                 return None;
             }
             let place = usize::try_from(chosen.get::<i64>(&[query, head, block])).ok()?;

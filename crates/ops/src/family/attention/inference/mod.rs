@@ -200,6 +200,14 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(OUT)?;
     let out = out.with_layout(by_heads(call, OUT, &out, forms.out, heads)?);
     let table = given(call, TABLE)?;
+    if let (None, true) = (&table, call.has(TABLE))
+        && let [sequences @ 1..=usize::MAX, 0] = *call.layout(TABLE)?.dims()
+    {
+        let name = call.parameter(TABLE);
+        return Err(Error::invalid(format!(
+            "{name} has the sizes [{sequences}, 0]: expected a block for each sequence at least"
+        )));
+    }
     let mut stores = stores(call, groups, table.is_some())?;
     let query_rope = match given(call, QUERY_ROPE)? {
         None => None,
@@ -292,6 +300,10 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     expect_apart(call, &stores, &prefix, [Some(query), query_rope], &out)?;
     let prefix_store = stores.len();
     stores.extend(prefix.map(|(store, _)| store));
+    if width == 0 && logarithms.as_ref().is_some_and(|one| one.count() > 0) {
+        let (value, wanted) = (call.parameter(VALUE), call.parameter(WANTS_LOGARITHMS));
+        return Err(Error::invalid(format!("{value} has no features: {wanted} is not known then")));
+    }
     if out.count() == 0 {
         return call.nothing();
     }
