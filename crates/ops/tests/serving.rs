@@ -298,7 +298,7 @@ fn arguments_that_would_be_overlooked_are_named() {
     let error = scatter(&nothing, &[]).unwrap_err();
     assert!(error.contains("has no elements, but p4 is there"), "{error}");
     let error = scatter(&key, &[2]).unwrap_err();
-    assert_eq!(error, "p10 = [2]: the documentation does not say what it does");
+    assert_eq!(error, "p10 = [2]: only 1 is known; the documentation does not say what others do");
     assert_eq!(memory.read(&cache), [0.0; 16]);
 }
 

@@ -71,11 +71,12 @@ fn scatter(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(0);
         return Err(Error::invalid(format!("{name} ({key}): expected tokens, heads, features")));
     };
-    for at in [STRIDES, OFFSETS] {
-        if call.has(at) && !call.ints(at)?.is_empty() {
-            let (name, have) = (call.parameter(at), call.ints(at)?);
+    for (at, default) in [(STRIDES, 1), (OFFSETS, 0)] {
+        let given = if call.has(at) { call.ints(at)? } else { Vec::new() };
+        if given.iter().any(|one| *one != default) {
+            let name = call.parameter(at);
             return Err(Error::invalid(format!(
-                "{name} = {have:?}: the documentation does not say what it does"
+                "{name} = {given:?}: only {default} is known; the documentation does not say what others do"
             )));
         }
     }
