@@ -71,6 +71,9 @@ def argument(kind, dims, dtype):
     return ctypes.c_char_p(b"none"), None
 
 
+ACL.aclGetRecentErrMsg.restype = ctypes.c_char_p
+
+
 def both_phases(name, kinds, dims, dtype):
     """The codes of the two phases with tensors of these sizes and type alone, and the last text; the second code is None after a
     failure of the first."""
@@ -82,7 +85,6 @@ def both_phases(name, kinds, dims, dtype):
     if codes[0] == 0:
         # The address of the workspace does not matter: those of the tensors are checked first.
         codes[1] = getattr(ACL, name)(ctypes.c_void_p(1 << 20), size, executor, None)
-    ACL.aclGetRecentErrMsg.restype = ctypes.c_char_p
     text = (ACL.aclGetRecentErrMsg() or b"").decode()
     for value, destroy in values:
         if destroy:
