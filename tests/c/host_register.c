@@ -27,11 +27,11 @@ static void registration(void)
     CHECK(device_pointer == bytes);
 
     GROUP("acl_3_2_60 wrong arguments are refused");
-    CHECK_FAIL(aclrtHostRegister(NULL, 64, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_INVALID_PARAM, "ptr");
-    CHECK_FAIL(aclrtHostRegister(bytes, 0, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_INVALID_PARAM, "size");
+    CHECK_FAIL(aclrtHostRegister(NULL, 64, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_RT_PARAM_INVALID, "ptr");
+    CHECK_FAIL(aclrtHostRegister(bytes, 0, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_RT_PARAM_INVALID, "size");
     CHECK_FAIL(aclrtHostRegister(bytes, 64, ACL_HOST_REGISTER_MAPPED, NULL), ACL_ERROR_INVALID_PARAM, "devPtr");
     CHECK_FAIL(
-        aclrtHostRegister(bytes + SIZE, 64, (aclrtHostRegisterType)77, &device_pointer), ACL_ERROR_RT_PARAM_INVALID, "77");
+        aclrtHostRegister(bytes + SIZE, 64, (aclrtHostRegisterType)77, &device_pointer), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "77");
     CHECK_CODE(
         aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     CHECK_FAIL(
@@ -77,8 +77,8 @@ static void register_v2(void)
         CHECK(device_pointer == bytes);
         CHECK_OK(aclrtHostUnregister(bytes));
     }
-    CHECK_FAIL(aclrtHostRegisterV2(NULL, 64, ACL_HOST_REG_MAPPED), ACL_ERROR_INVALID_PARAM, "ptr");
-    CHECK_FAIL(aclrtHostRegisterV2(bytes, 0, ACL_HOST_REG_MAPPED), ACL_ERROR_INVALID_PARAM, "size");
+    CHECK_FAIL(aclrtHostRegisterV2(NULL, 64, ACL_HOST_REG_MAPPED), ACL_ERROR_RT_PARAM_INVALID, "ptr");
+    CHECK_FAIL(aclrtHostRegisterV2(bytes, 0, ACL_HOST_REG_MAPPED), ACL_ERROR_RT_PARAM_INVALID, "size");
     CHECK_CODE(aclrtHostRegisterV2(bytes, 64, 0x40), ACL_ERROR_RT_PARAM_INVALID);
 }
 

@@ -214,7 +214,8 @@ entry! {
         // SAFETY: null or valid for writes of the address.
         unsafe { write(dev_ptr, "devPtr", std::ptr::null_mut())? };
         if !matches!(kind, abi::ACL_HOST_REGISTER_MAPPED | abi::ACL_HOST_REGISTER_IOMEMORY | abi::ACL_HOST_REGISTER_READONLY) {
-            return Err(Error::refused(format!("register type {kind}: expected 0 (mapped), 4 (io memory) or 8 (read only)")));
+            let text = format!("register type {kind}: expected 0 (mapped), 4 (io memory) or 8 (read only)");
+            return Err(Error::new(Code::FeatureNotSupport, text));
         }
         register(ptr, size)?;
         // SAFETY: not null; valid for writes of the address.
@@ -357,9 +358,11 @@ pub fn copy_async(
 
 /// Registers host memory of the user.
 fn register(ptr: Handle, size: u64) -> Result<()> {
-    door::not_null(ptr, "ptr")?;
+    if ptr.is_null() {
+        return Err(Error::refused("ptr is null"));
+    }
     if size == 0 {
-        return Err(Error::invalid("size 0: it must be positive"));
+        return Err(Error::refused("size 0: it must be positive"));
     }
     let runtime = runtime()?;
     match runtime.shared.memory.enclosing(ptr as usize) {

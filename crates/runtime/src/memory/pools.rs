@@ -196,8 +196,11 @@ impl Memory {
 
     /// The largest owners of an arena's memory, as a string.
     pub(super) fn owners(&self, arena: &Arena) -> String {
-        let usage = arena.usage();
-        let mut owners = vec![(usage.live - usage.pooled, "aclrtMalloc".to_string())];
+        let [(blocks, _), _, (physical, _)] = arena.parts();
+        let mut owners = vec![
+            (blocks, "aclrtMalloc".to_string()),
+            (physical, "aclrtMallocPhysical".to_string()),
+        ];
         for pool in self.pools.all().iter().filter(|pool| std::ptr::eq(pool.arena(), arena)) {
             let figures = pool.figures();
             let cached = figures.reserved - figures.live;
