@@ -11,9 +11,11 @@
 //! the processes end.
 
 mod directory;
+mod held_parts;
 mod peer;
 
 pub use directory::{Export, Key, MAX_EXTENTS, SharedKind};
+pub use held_parts::HeldParts;
 pub use peer::Import;
 
 use crate::error::{Code, Error, Result};
