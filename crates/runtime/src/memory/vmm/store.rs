@@ -1,6 +1,7 @@
 //! A memory file, handed out in ranges.
 
 use crate::lock::{Mutex, Rank};
+use crate::memory::process_file::ProcessFile;
 use crate::memory::sharing::HeldParts;
 use crate::memory::tlsf::{BlockId, Tlsf};
 use crate::sync::Arc;
@@ -22,7 +23,7 @@ const FILE_BYTES: u64 = 1 << 44;
 ///
 /// **Threads.** Any. **Cost.** A system call to give a range back, to take one none.
 pub struct Store {
-    file: OwnedFd,
+    file: ProcessFile,
     inner: Mutex<Inner>,
 }
 
@@ -38,6 +39,7 @@ impl Store {
     pub fn new(name: &str) -> io::Result<Store> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
         ftruncate(&file, FILE_BYTES)?;
+        let file = ProcessFile::new(file);
         Ok(Store { file, inner: Mutex::new(Rank::Store, Inner::default()) })
     }
 
@@ -138,13 +140,14 @@ impl Drop for FileRange {
 ///
 /// **Locks.** One of the kernel for each byte that is held, however often: those of one opening do not count.
 pub struct ForeignStore {
-    file: OwnedFd,
+    file: ProcessFile,
     held: Mutex<HeldParts>,
 }
 
 impl ForeignStore {
     /// A file that was opened for this process alone: locks belong to the opening.
     pub fn new(file: OwnedFd) -> ForeignStore {
+        let file = ProcessFile::new(file);
         ForeignStore { file, held: Mutex::new(Rank::Store, HeldParts::default()) }
     }
 
