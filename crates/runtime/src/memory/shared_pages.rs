@@ -212,6 +212,30 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_while_pages_move() {
+        let (pages, store) = (SharedPages::default(), Arc::new(Store::new("cairn-test").unwrap()));
+        share(&pages, &store, 0..2);
+        share(&pages, &store, 6..7);
+        pages.unshare(6 * PAGE..7 * PAGE);
+        share(&pages, &store, 20..21);
+        pages.unshare(20 * PAGE..21 * PAGE);
+        let mut moves = 0;
+        let extents = pages.share(4 * PAGE..10 * PAGE, &store, |_, _, _| {
+            moves += 1;
+            assert!(pages.overlaps(&(0..PAGE)));
+            pages.unshare(0..2 * PAGE);
+            assert_eq!(restored(&pages, 0..2), [0, 2]);
+            // What is part of the move stays, what is not may go.
+            assert_eq!(restored(&pages, 4..30), [20, 1]);
+            Ok(())
+        });
+        assert_eq!((extents.unwrap().len(), moves), (3, 2));
+        assert_eq!(restored(&pages, 0..100), []);
+        pages.unshare(4 * PAGE..10 * PAGE);
+        assert_eq!(restored(&pages, 0..100).len(), 6);
+    }
+
+    #[test]
     fn pages_move_once_and_lie_apart_only_where_a_key_holds_them() {
         let (pages, store) = (SharedPages::default(), Arc::new(Store::new("cairn-test").unwrap()));
         let (moved, first) = share(&pages, &store, 4..8);
