@@ -1,8 +1,8 @@
 // unchecked: several processes
 /* When what is shared ends: holds on memory that overlap, keys of memory that is freed in whatever way, processes that become
  * other programs or leave children behind. Each case runs in new processes, which fork before either uses ACL. */
-#include "acl/acl_rt_memory_soma.h"
 #include "ipc.h"
+#include "acl/acl_rt_memory_soma.h"
 #include <dirent.h>
 #include <fcntl.h>
 
