@@ -10,8 +10,11 @@ use cairn_runtime::memory::sharing::Key;
 use std::sync::{Arc, Mutex};
 use support::*;
 
-/// What another thread does in the middle of the next move.
-static MEANWHILE: Mutex<Option<(Arc<Memory>, [usize; 2], Key)>> = Mutex::new(None);
+/// Blocks to free, and a key to close.
+type Ends = (Arc<Memory>, [usize; 2], Key);
+
+/// What another thread ends in the middle of the next move.
+static MEANWHILE: Mutex<Option<Ends>> = Mutex::new(None);
 
 fn in_the_middle() {
     let Some((memory, blocks, key)) = MEANWHILE.lock().unwrap().take() else { return };
