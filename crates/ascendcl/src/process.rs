@@ -70,6 +70,8 @@ pub fn forked() -> bool {
 extern "C" fn in_child() {
     if STARTED.load(Ordering::SeqCst) {
         FORKED.store(true, Ordering::Relaxed);
+        // SAFETY: every call is refused from now on.
+        unsafe { cairn_runtime::memory::process_file::close_in_child() };
     }
 }
 
@@ -141,7 +143,7 @@ static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
         crate::app_log::connect();
         watch_main();
-        // SAFETY: the handler only touches atomics, which is allowed in a forked child.
+        // SAFETY: the handler only touches atomics and closes descriptors, which is allowed in a forked child.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         if std::env::var_os("CAIRN_COVERAGE").is_some() {
             // SAFETY: the handler is a plain function of a library that is never unloaded.

@@ -72,6 +72,8 @@ pub enum Rank {
     Virtual,
     /// The memory files of other processes.
     Sharing,
+    /// Whoever moves pages of an arena into a memory file.
+    PagesToShare,
     /// A memory arena.
     Arena,
     /// Which pages of an arena lie in a memory file.

@@ -1,13 +1,15 @@
 //! A page of words that several processes map.
 
+use super::process::{find_open, has_open, is_alive};
 use crate::error::{Code, Error, Result};
-use crate::memory::sharing::{Export, Key, SharedKind, Sharing};
+use crate::memory::sharing::{Export, Key, SIGNALS, SharedKind, Sharing};
 use crate::memory::vmm::{FileRange, ForeignRange};
 use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::fs::fstat;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes of a cell: a page, so that each process maps just this one.
 pub const BYTES: usize = 4096;
@@ -19,6 +21,10 @@ pub struct Cell {
     words: NonNull<AtomicU64>,
     backing: Backing,
     key: OnceLock<Key>,
+    /// Which file the page lies in.
+    file: (u64, u64),
+    /// The process that was last seen to have the file open, and the descriptor there.
+    seen: AtomicU64,
 }
 
 enum Backing {
@@ -34,7 +40,11 @@ unsafe impl Send for Cell {}
 // SAFETY: as above.
 unsafe impl Sync for Cell {}
 
-fn map(file: BorrowedFd<'_>, offset: u64) -> Result<NonNull<AtomicU64>> {
+/// Maps a page of a file; the page, and which file it is.
+fn map(file: BorrowedFd<'_>, offset: u64) -> Result<(NonNull<AtomicU64>, (u64, u64))> {
+    let stat = fstat(file).map_err(|error| {
+        Error::new(Code::MemoryAllocation, format!("a shared page cannot be found: {error}"))
+    })?;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
     let start =
@@ -44,8 +54,9 @@ fn map(file: BorrowedFd<'_>, offset: u64) -> Result<NonNull<AtomicU64>> {
     })?;
     // SAFETY: mapped just now; no contents change.
     let _ = unsafe { madvise(start, BYTES, Advice::LinuxDontFork) };
-    NonNull::new(start.cast())
-        .ok_or_else(|| Error::new(Code::MemoryAllocation, "a shared page has no address"))
+    let words = NonNull::new(start.cast())
+        .ok_or_else(|| Error::new(Code::MemoryAllocation, "a shared page has no address"))?;
+    Ok((words, (stat.st_dev, stat.st_ino)))
 }
 
 impl Cell {
@@ -54,8 +65,8 @@ impl Cell {
         let range = sharing.signals()?.take(BYTES as u64, BYTES as u64).map_err(|error| {
             Error::new(Code::MemoryAllocation, format!("no shared page: {error}"))
         })?;
-        let words = map(range.file(), range.offset())?;
-        Ok(Cell { words, backing: Backing::Own(range), key: OnceLock::new() })
+        let mapped = map(range.file(), range.offset())?;
+        Ok(Cell::of(mapped, Backing::Own(range)))
     }
 
     /// The cell that another process exported.
@@ -64,11 +75,31 @@ impl Cell {
         let range = sharing.hold(&import)?.pop();
         let range = range.filter(|range| range.bytes() == BYTES as u64);
         let range = range.ok_or_else(|| Error::refused(format!("key {key} names no page")))?;
-        let words = map(range.file(), range.offset())?;
-        let cell =
-            Cell { words, backing: Backing::Foreign { _range: range }, key: OnceLock::new() };
+        let mapped = map(range.file(), range.offset())?;
+        let cell = Cell::of(mapped, Backing::Foreign { _range: range });
         let _ = cell.key.set(key);
         Ok(cell)
+    }
+
+    fn of((words, file): (NonNull<AtomicU64>, (u64, u64)), backing: Backing) -> Cell {
+        Cell { words, backing, key: OnceLock::new(), file, seen: AtomicU64::new(0) }
+    }
+
+    /// True while a process has the cell, or another one of the same file: one that has ended has not, nor one that goes on as
+    /// another program, nor a later one of its number. Costs a system call or two while that is so.
+    pub fn is_used_by(&self, pid: u32) -> bool {
+        let seen = self.seen.load(Relaxed);
+        if (seen >> 32) as u32 == pid && has_open(pid, seen as u32, self.file) {
+            return true;
+        }
+        match find_open(pid, SIGNALS, self.file) {
+            Ok(Some(descriptor)) => {
+                self.seen.store(u64::from(pid) << 32 | u64::from(descriptor), Relaxed);
+                true
+            }
+            Ok(None) => false,
+            Err(_) => is_alive(pid),
+        }
     }
 
     /// True if this process made it.
@@ -81,15 +112,18 @@ impl Cell {
         self.key.get().copied()
     }
 
-    /// The key under which other processes open it; the same each time.
+    /// The key under which other processes open it; the same each time. Who may open it is as the last call says.
     pub fn export(&self, sharing: &Sharing, kind: SharedKind, is_open: bool) -> Result<Key> {
-        if let Some(key) = self.key.get() {
-            return Ok(*key);
+        if let Some(&key) = self.key.get() {
+            if self.is_own() {
+                sharing.set_open(key, kind, is_open)?;
+            }
+            return Ok(key);
         }
         let Backing::Own(range) = &self.backing else {
             return Err(Error::refused("what another process made is not for this one to export"));
         };
-        let extents = Export::one(range.offset(), BYTES as u64);
+        let extents = vec![(range.offset(), BYTES as u64)];
         let file = range.file().as_raw_fd();
         let key = sharing.export(&Export { kind, is_open, file, extents, device: 0, shift: 0 })?;
         match self.key.set(key) {

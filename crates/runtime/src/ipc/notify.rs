@@ -149,10 +149,16 @@ impl Runtime {
         Ok(())
     }
 
-    /// The key under which other processes import a notify.
+    /// The key under which other processes import a notify; who may is as the last call says.
     pub fn export_notify(&self, handle: usize, is_open: bool) -> Result<Key> {
-        let sharing = self.shared.memory.sharing();
-        self.notify(handle)?.cell.export(sharing, SharedKind::Notify, is_open)
+        let (notify, sharing) = (self.notify(handle)?, self.shared.memory.sharing());
+        if !notify.cell.is_own() {
+            return Err(Error::refused(format!(
+                "notify {} was imported: only the process that made it can export it",
+                notify.id
+            )));
+        }
+        notify.cell.export(sharing, SharedKind::Notify, is_open)
     }
 
     /// Names processes that may import it; it was exported before.

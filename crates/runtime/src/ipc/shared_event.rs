@@ -1,7 +1,6 @@
 //! The part of an event that processes share.
 
 use super::cell::Cell;
-use super::process::is_alive;
 use super::watcher::{Signal, Watcher};
 use crate::error::{Code, Error, Result};
 use crate::event::Capture;
@@ -86,7 +85,7 @@ impl SharedEvent {
 
     /// True if a record is done, or will never be, because its process ended.
     pub fn is_over(&self, record: SharedRecord) -> bool {
-        self.is_done(record) || !is_alive(record.pid)
+        self.is_done(record) || !self.cell.is_used_by(record.pid)
     }
 
     /// Completes a capture when a record of another process is done. The verdict, which runs after the wait, fails if that
@@ -111,7 +110,7 @@ impl SharedEvent {
             }
             if asked.elapsed() >= LIVENESS {
                 asked = Instant::now();
-                if !is_alive(record.pid) && !self.is_done(record) {
+                if !self.cell.is_used_by(record.pid) && !self.is_done(record) {
                     return Err(lost(record));
                 }
             }
@@ -178,8 +177,9 @@ impl Signal for Verdict {
         if is_done(&self.cell, self.record) {
             return true;
         }
-        let is_lost =
-            asks_process && !is_alive(self.record.pid) && !is_done(&self.cell, self.record);
+        let is_lost = asks_process
+            && !self.cell.is_used_by(self.record.pid)
+            && !is_done(&self.cell, self.record);
         self.is_lost.store(is_lost, SeqCst);
         is_lost
     }

@@ -1,10 +1,10 @@
 //! Allocations that processes share by key (`aclrtIpcMem*`).
 //!
 //! An export moves the pages of a block into the memory file of its device, in place; an import maps them at new addresses
-//! of virtual memory.
+//! of virtual memory. Neither happens under the lock of the tables, so that frees wait for none.
 
 use super::Memory;
-use super::locate::{AddressInfo, BlockKind, describe};
+use super::locate::{AddressBlock, AddressInfo, BlockKind, describe};
 use super::sharing::{Export, Key, MAX_EXTENTS, SharedKind};
 use super::vmm::{Pages, Physical, PhysicalSpec, Place};
 use crate::error::{Code, Error, Result};
@@ -12,7 +12,7 @@ use crate::lock::{Mutex, Rank};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use rustix::fd::AsRawFd;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 /// What this process exports and imports by key.
@@ -24,16 +24,19 @@ pub struct IpcMemory {
 
 #[derive(Default)]
 struct IpcTables {
-    exports: HashMap<Key, ExportedBlock>,
+    /// By address: those of one block follow each other. Whatever is exported lies in one block.
+    exports: BTreeMap<(usize, Key), ExportedBlock>,
+    addresses: HashMap<Key, usize>,
     imports: HashMap<Key, ImportedBlock>,
 }
 
 struct ExportedBlock {
-    address: usize,
-    /// The device and the pages of its arena; `None` for a mapped piece.
-    pages: Option<(u32, Range<u64>)>,
+    device: u32,
+    /// The pages of the device's arena; `None` for a mapped piece.
+    pages: Option<Range<u64>>,
 }
 
+#[derive(Clone)]
 struct ImportedBlock {
     start: usize,
     address: usize,
@@ -48,25 +51,18 @@ impl Default for IpcMemory {
     }
 }
 
+impl IpcTables {
+    fn remove_export(&mut self, key: Key) -> Option<ExportedBlock> {
+        let address = self.addresses.remove(&key)?;
+        self.exports.remove(&(address, key))
+    }
+}
+
 impl Memory {
     /// A key under which other processes map `bytes` at `address`: those that are named, or all with `is_open`.
     pub fn export_memory(&self, address: usize, bytes: u64, is_open: bool) -> Result<Key> {
-        let info = self.enclosing(address);
-        let AddressInfo::Device(device, Some(block)) = info else {
-            return Err(Error::refused(format!(
-                "{address:#x} cannot be shared: it is {}",
-                describe(address, &info)
-            )));
-        };
-        let end = block.start as u64 + block.bytes;
-        if !block.live || bytes > end - address as u64 {
-            return Err(Error::refused(format!(
-                "{bytes} bytes at {address:#x} cannot be shared: it is {}",
-                describe(address, &self.locate(address))
-            )));
-        }
-        let mut tables = self.ipc.tables.lock();
-        let (extents, pages, shift) = match block.kind {
+        let (device, kind) = self.exportable(address, bytes)?;
+        let (extents, pages, shift) = match kind {
             BlockKind::Mapped => {
                 let (extent, shift) = self.vmm.extent(address, bytes)?;
                 (vec![extent], None, shift)
@@ -81,42 +77,93 @@ impl Memory {
                     let text = format!("{bytes} bytes at {address:#x} cannot be shared: {error}");
                     Error::new(Code::MemoryAllocation, text)
                 })?;
-                (extents, Some((device, pages)), (offset % page) as u32)
+                (extents, Some(pages), (offset % page) as u32)
             }
         };
-        let undo = |pages: &Option<(u32, Range<u64>)>| {
-            if let Some((device, pages)) = pages {
-                self.devices[*device as usize].source().unshare(pages.clone());
+        let block = ExportedBlock { device, pages };
+        let key = (self.vmm.store(Place::Device(device))).and_then(|store| {
+            if extents.len() > MAX_EXTENTS {
+                return Err(Error::new(
+                    Code::FeatureNotSupport,
+                    format!(
+                        "{bytes} bytes at {address:#x} lie in {} pieces, as parts of them were exported before, and a key stands for at most {MAX_EXTENTS}: close keys of the parts",
+                        extents.len()
+                    ),
+                ));
             }
-        };
-        if extents.len() > MAX_EXTENTS {
-            undo(&pages);
-            return Err(Error::new(
-                Code::FeatureNotSupport,
-                format!(
-                    "{bytes} bytes at {address:#x} lie in {} pieces of other exports",
-                    extents.len()
-                ),
-            ));
-        }
-        let file = self.vmm.store(Place::Device(device))?.file().as_raw_fd();
-        let mut parts = [(0, 0); MAX_EXTENTS];
-        parts[..extents.len()].copy_from_slice(&extents);
-        let kind = SharedKind::Memory;
-        let export = Export { kind, is_open, file, extents: parts, device, shift };
-        let key = self.sharing.export(&export).inspect_err(|_| undo(&pages))?;
-        tables.exports.insert(key, ExportedBlock { address, pages });
-        self.ipc.exported.store(tables.exports.len(), Ordering::Release);
+            let (kind, file) = (SharedKind::Memory, store.file().as_raw_fd());
+            self.sharing.export(&Export { kind, is_open, file, extents, device, shift })
+        });
+        let key = key.inspect_err(|_| self.unshare(&block))?;
+        let mut tables = self.ipc.tables.lock();
+        tables.addresses.insert(key, address);
+        tables.exports.insert((address, key), block);
+        self.ipc.exported.store(tables.exports.len(), Ordering::SeqCst);
+        drop(tables);
+        // Another thread that freed it meanwhile may not have seen the key.
+        self.exportable(address, bytes).inspect_err(|_| self.end_keys(&[key]))?;
         Ok(key)
+    }
+
+    /// The device and the kind of block in which all of a range lies that may be exported.
+    fn exportable(&self, address: usize, bytes: u64) -> Result<(u32, BlockKind)> {
+        let refused = |what: String| {
+            let there = describe(address, &self.locate(address));
+            Err(Error::refused(format!("{what} cannot be shared: it is {there}")))
+        };
+        let Some((device, block)) = self.innermost_block(address) else {
+            return refused(format!("{address:#x}"));
+        };
+        if !block.live || bytes > block.start as u64 + block.bytes - address as u64 {
+            return refused(format!("{bytes} bytes at {address:#x}"));
+        }
+        Ok((device, block.kind))
+    }
+
+    /// The allocation of a device around an address, the block of a pool, or the mapped piece.
+    fn innermost_block(&self, address: usize) -> Option<(u32, AddressBlock)> {
+        let AddressInfo::Device(device, Some(block)) = self.enclosing(address) else {
+            return None;
+        };
+        let block = match block.kind {
+            BlockKind::Mapped => self.vmm.block(address)?,
+            BlockKind::Segment { .. } => {
+                self.devices[device as usize].pool_block(address, &block)?
+            }
+            _ => block,
+        };
+        Some((device, block))
     }
 
     /// Maps memory of another process for a device of this one; the same key gives the same address.
     pub fn import_memory(&self, key: Key, device: u32) -> Result<usize> {
-        let mut tables = self.ipc.tables.lock();
-        if let Some(block) = tables.imports.get_mut(&key) {
+        let again = || {
+            let mut tables = self.ipc.tables.lock();
+            let block = tables.imports.get_mut(&key)?;
             block.count += 1;
-            return Ok(block.address);
+            Some(block.address)
+        };
+        if let Some(address) = again() {
+            return Ok(address);
         }
+        let block = self.map_import(key, device)?;
+        let mut tables = self.ipc.tables.lock();
+        let address = match tables.imports.get_mut(&key) {
+            None => {
+                tables.imports.insert(key, block.clone());
+                return Ok(block.address);
+            }
+            Some(earlier) => {
+                earlier.count += 1;
+                earlier.address
+            }
+        };
+        drop(tables);
+        self.end_import(&block)?;
+        Ok(address)
+    }
+
+    fn map_import(&self, key: Key, device: u32) -> Result<ImportedBlock> {
         let import = self.sharing.open(key, SharedKind::Memory)?;
         let ranges = self.sharing.hold(&import)?;
         let bytes = import.export.bytes();
@@ -129,15 +176,22 @@ impl Memory {
             return Err(error);
         }
         let address = start + import.export.shift as usize;
-        tables.imports.insert(key, ImportedBlock { start, address, count: 1, physical });
-        Ok(address)
+        Ok(ImportedBlock { start, address, count: 1, physical })
+    }
+
+    fn end_import(&self, block: &ImportedBlock) -> Result<()> {
+        self.unmap(block.start)?;
+        self.free_physical(&block.physical)?;
+        self.vmm.release(block.start)
     }
 
     /// Ends an import, or in the exporting process the key.
     pub fn close_memory(&self, key: Key) -> Result<()> {
         let mut tables = self.ipc.tables.lock();
-        if tables.exports.contains_key(&key) {
-            return self.close_export(&mut tables, key);
+        if let Some(block) = tables.remove_export(key) {
+            self.ipc.exported.store(tables.exports.len(), Ordering::SeqCst);
+            drop(tables);
+            return self.end_export(key, &block);
         }
         let Some(block) = tables.imports.get_mut(&key) else {
             return Err(Error::new(
@@ -146,36 +200,69 @@ impl Memory {
             ));
         };
         block.count -= 1;
-        if block.count == 0
-            && let Some(block) = tables.imports.remove(&key)
-        {
-            self.unmap(block.start)?;
-            self.free_physical(&block.physical)?;
-            self.vmm.release(block.start)?;
+        if block.count > 0 {
+            return Ok(());
         }
-        Ok(())
+        let block = tables.imports.remove(&key);
+        drop(tables);
+        block.map_or(Ok(()), |block| self.end_import(&block))
     }
 
-    fn close_export(&self, tables: &mut IpcTables, key: Key) -> Result<()> {
-        let Some(block) = tables.exports.remove(&key) else { return Ok(()) };
-        self.ipc.exported.store(tables.exports.len(), Ordering::Release);
-        if let Some((device, pages)) = block.pages {
-            self.devices[device as usize].source().unshare(pages);
-        }
-        self.sharing.close(key, SharedKind::Memory)
+    /// Nobody can import it from here on; then its pages may go.
+    fn end_export(&self, key: Key, block: &ExportedBlock) -> Result<()> {
+        let closed = self.sharing.close(key, SharedKind::Memory);
+        self.unshare(block);
+        closed
     }
 
-    /// A block that begins at an address is being freed: nobody can import it any more. Costs a load where no key is out.
+    fn unshare(&self, block: &ExportedBlock) {
+        if let Some(pages) = &block.pages {
+            self.devices[block.device as usize].source().unshare(pages.clone());
+        }
+    }
+
+    /// The allocation around an address of a device is being freed, or its block of a pool, or the piece there unmapped: nobody
+    /// can import it any more, nor any part of it. Costs a load where no key is out.
+    #[inline]
     pub(super) fn close_keys_of(&self, address: usize) {
-        if self.ipc.exported.load(Ordering::Acquire) == 0 {
+        if self.ipc.exported.load(Ordering::SeqCst) > 0 {
+            self.close_keys_around(address);
+        }
+    }
+
+    #[cold]
+    fn close_keys_around(&self, address: usize) {
+        let Some((_, block)) = self.innermost_block(address) else { return };
+        if block.start != address || !block.live {
             return;
         }
-        let mut tables = self.ipc.tables.lock();
-        let of_block = tables.exports.iter().filter(|(_, block)| block.address == address);
-        let keys: Vec<_> = of_block.map(|(key, _)| *key).collect();
-        for key in keys {
-            if let Err(error) = self.close_export(&mut tables, key) {
-                log::warn!("the key {key} of {address:#x}, which is freed: {}", error.text);
+        let end = block.start + block.bytes as usize;
+        let keys: Vec<Key> = {
+            let tables = self.ipc.tables.lock();
+            let of_block = tables.exports.range((block.start, Key(0))..(end, Key(0)));
+            of_block.map(|(&(_, key), _)| key).collect()
+        };
+        self.end_keys(&keys);
+    }
+
+    /// A device is being closed: nobody can import anything of it any more.
+    pub(super) fn close_keys_of_device(&self, device: u32) {
+        let keys: Vec<Key> = {
+            let tables = self.ipc.tables.lock();
+            let of_device = tables.exports.iter().filter(|(_, block)| block.device == device);
+            of_device.map(|(&(_, key), _)| key).collect()
+        };
+        self.end_keys(&keys);
+    }
+
+    fn end_keys(&self, keys: &[Key]) {
+        for &key in keys {
+            let mut tables = self.ipc.tables.lock();
+            let Some(block) = tables.remove_export(key) else { continue };
+            self.ipc.exported.store(tables.exports.len(), Ordering::SeqCst);
+            drop(tables);
+            if let Err(error) = self.end_export(key, &block) {
+                log::warn!("the key {key} of memory that is freed: {}", error.text);
             }
         }
     }

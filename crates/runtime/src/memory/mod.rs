@@ -28,6 +28,7 @@ mod pool_handles;
 mod pool_maker;
 mod pools;
 mod pressure;
+pub mod process_file;
 pub mod protected;
 pub mod purpose;
 pub mod quarantine;
@@ -216,6 +217,7 @@ impl Memory {
 
     /// Ends every allocation of a device that is being closed. Handles of physical memory that end with it are the caller's to remove.
     pub fn clear(&self, device: u32) -> Vec<usize> {
+        self.close_keys_of_device(device);
         let arena = &self.devices[device as usize];
         let blocks = arena.start_free_all();
         for block in &blocks {

@@ -107,8 +107,9 @@ impl Memory {
         Ok(ended.map(|entry| self.end_physical(entry)).is_some())
     }
 
-    /// Unmaps the piece that begins at an address. The handle that ends with it, if one does.
+    /// Unmaps the piece that begins at an address; keys of it end. The handle that ends with it, if one does.
     pub fn unmap(&self, start: usize) -> Result<Option<usize>> {
+        self.close_keys_of(start);
         let ended = self.vmm.unmap(start)?;
         Ok(ended.map(|entry| self.end_physical(entry)))
     }
@@ -142,7 +143,7 @@ impl Memory {
         };
         let (kind, bytes) = (SharedKind::Physical, physical.spec.bytes);
         let key = self.vmm.export(physical, |file, offset| {
-            let extents = Export::one(offset, bytes);
+            let extents = vec![(offset, bytes)];
             let export = Export { kind, is_open, file, extents, device, shift: 0 };
             self.sharing.export(&export).map(|key| key.0)
         })?;

@@ -135,6 +135,7 @@ impl Memory {
         if pool.built_in {
             return Err(pool.not_user_memory(address));
         }
+        self.close_keys_of(address);
         let maker = self.pool_maker(&pool);
         let funnel = Funnel::new(self.layers.device(pool.device), &maker, &self.spine);
         let block = match funnel.is_bare() {

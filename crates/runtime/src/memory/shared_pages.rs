@@ -20,7 +20,10 @@ struct Region {
 
 /// The regions of one source, by offset. Where no key needs one any more it stays in its file as long as it is in use: its next
 /// export has nothing to move. Where a larger block is exported, those that no key needs become part of it.
+///
+/// **Locks.** One export at a time; others may ask and let go while it moves pages.
 pub struct SharedPages {
+    sharing: Mutex<()>,
     regions: Mutex<BTreeMap<u64, Region>>,
     /// How many there are.
     count: AtomicUsize,
@@ -34,8 +37,9 @@ impl std::fmt::Debug for SharedPages {
 
 impl Default for SharedPages {
     fn default() -> SharedPages {
+        let sharing = Mutex::new(Rank::PagesToShare, ());
         let regions = Mutex::new(Rank::SharedPages, BTreeMap::new());
-        SharedPages { regions, count: AtomicUsize::new(0) }
+        SharedPages { sharing, regions, count: AtomicUsize::new(0) }
     }
 }
 
@@ -59,41 +63,68 @@ impl SharedPages {
         store: &Arc<Store>,
         mut move_to: impl FnMut(u64, u64, &FileRange) -> io::Result<()>,
     ) -> io::Result<Vec<(u64, u64)>> {
+        let _sharing = self.sharing.lock();
+        let (whole, gaps) = self.plan(&range);
+        let moved = gaps.into_iter().try_for_each(|gap| {
+            let bytes = gap.end - gap.start;
+            let file = store.take(bytes, rustix::param::page_size() as u64)?;
+            move_to(gap.start, bytes, &file)?;
+            let mut regions = self.regions.lock();
+            let stale: Vec<u64> = overlapping(&regions, &gap).map(|(start, ..)| start).collect();
+            stale.iter().for_each(|start| _ = regions.remove(start));
+            regions.insert(gap.start, Region { bytes, file: Arc::new(file), shift: 0, keys: 1 });
+            self.count.store(regions.len(), Ordering::Release);
+            Ok(())
+        });
+        let extents = moved.map(|()| self.count_key(&range));
+        self.unshare(whole);
+        extents
+    }
+
+    /// What is moved for a range: all that it comes to with the regions that become part of its own, and what of that lies in no
+    /// region that stays. Until the whole is unshared its regions stay where they are.
+    fn plan(&self, range: &Range<u64>) -> (Range<u64>, Vec<Range<u64>>) {
         let mut regions = self.regions.lock();
+        let stays = |start: u64, end: u64, keys: usize| {
+            keys > 0 || start <= range.start && range.end <= end
+        };
         let mut whole = range.clone();
-        for (start, end, keys) in overlapping(&regions, &range) {
-            if keys == 0 && !(start <= range.start && range.end <= end) {
+        for (start, end, keys) in overlapping(&regions, range) {
+            if !stays(start, end, keys) {
                 whole = whole.start.min(start)..whole.end.max(end);
             }
         }
-        let kept: Vec<_> = overlapping(&regions, &whole)
-            .filter(|&(start, end, keys)| keys > 0 || start <= range.start && range.end <= end)
-            .collect();
-        let mut at = whole.start;
-        for (start, end) in
-            kept.iter().map(|&(start, end, _)| (start, end)).chain([(whole.end, whole.end)])
+        let (mut gaps, mut at) = (Vec::new(), whole.start);
+        let kept =
+            overlapping(&regions, &whole).filter(|&(start, end, keys)| stays(start, end, keys));
+        for (start, end) in kept.map(|(start, end, _)| (start, end)).chain([(whole.end, whole.end)])
         {
             if at < start {
-                let file = store.take(start - at, rustix::param::page_size() as u64)?;
-                move_to(at, start - at, &file)?;
-                let stale: Vec<u64> =
-                    overlapping(&regions, &(at..start)).map(|(start, ..)| start).collect();
-                stale.iter().for_each(|start| _ = regions.remove(start));
-                let (bytes, file) = (start - at, Arc::new(file));
-                regions.insert(at, Region { bytes, file, shift: 0, keys: 0 });
-                self.count.store(regions.len(), Ordering::Release);
+                gaps.push(at..start);
             }
             at = at.max(end);
         }
+        let starts: Vec<u64> = overlapping(&regions, &whole).map(|(start, ..)| start).collect();
+        for start in starts {
+            if let Some(region) = regions.get_mut(&start) {
+                region.keys += 1;
+            }
+        }
+        (whole, gaps)
+    }
+
+    /// One more key counts on a range, all of which lies in regions; where they lie, in file offsets and sizes.
+    fn count_key(&self, range: &Range<u64>) -> Vec<(u64, u64)> {
+        let mut regions = self.regions.lock();
         let mut extents = Vec::new();
-        let starts: Vec<_> = overlapping(&regions, &range).map(|(start, ..)| start).collect();
+        let starts: Vec<_> = overlapping(&regions, range).map(|(start, ..)| start).collect();
         for start in starts {
             let Some(region) = regions.get_mut(&start) else { continue };
             region.keys += 1;
             let (from, to) = (start.max(range.start), (start + region.bytes).min(range.end));
             extents.push((region.file.offset() + region.shift + (from - start), to - from));
         }
-        Ok(extents)
+        extents
     }
 
     /// One key fewer counts on a range.
@@ -178,6 +209,33 @@ mod tests {
         });
         result.unwrap();
         restored
+    }
+
+    #[test]
+    fn nobody_waits_while_pages_move() {
+        let (pages, store) = (SharedPages::default(), Arc::new(Store::new("cairn-test").unwrap()));
+        share(&pages, &store, 0..2);
+        share(&pages, &store, 6..7);
+        share(&pages, &store, 20..21);
+        pages.unshare(20 * PAGE..21 * PAGE);
+        let mut moves = 0;
+        let extents = pages.share(4 * PAGE..10 * PAGE, &store, |_, _, _| {
+            moves += 1;
+            if moves > 1 {
+                return Ok(());
+            }
+            pages.unshare(6 * PAGE..7 * PAGE);
+            assert!(pages.overlaps(&(0..PAGE)));
+            pages.unshare(0..2 * PAGE);
+            assert_eq!(restored(&pages, 0..2), [0, 2]);
+            // What is part of the move stays, what is not may go.
+            assert_eq!(restored(&pages, 4..30), [20, 1]);
+            Ok(())
+        });
+        assert_eq!((extents.unwrap().len(), moves), (3, 2));
+        assert_eq!(restored(&pages, 0..100), []);
+        pages.unshare(4 * PAGE..10 * PAGE);
+        assert_eq!(restored(&pages, 0..100).len(), 6);
     }
 
     #[test]

@@ -10,10 +10,13 @@
 //! process from a later one of the same number. Nothing has a name in a file system: what nobody has open is gone, however
 //! the processes end.
 
+mod area;
 mod directory;
+mod held_parts;
 mod peer;
 
 pub use directory::{Export, Key, MAX_EXTENTS, SharedKind};
+pub use held_parts::HeldParts;
 pub use peer::Import;
 
 use crate::error::{Code, Error, Result};
@@ -23,6 +26,9 @@ use crate::sync::{Arc, Weak};
 use directory::Directory;
 use std::collections::HashMap;
 use std::sync::OnceLock;
+
+/// The name of the file with the pages of shared events and notifies; all that have one keep it open.
+pub const SIGNALS: &str = "cairn-signals";
 
 /// What this process exports and imports.
 pub struct Sharing {
@@ -60,7 +66,7 @@ impl Sharing {
         if let Some(store) = self.signals.get() {
             return Ok(store.clone());
         }
-        let store = Store::new("cairn-signals").map_err(|error| {
+        let store = Store::new(SIGNALS).map_err(|error| {
             let text = format!("no memory file for what is shared: {error} (ulimit -n?)");
             Error::new(Code::MemoryAllocation, text)
         })?;
@@ -74,6 +80,11 @@ impl Sharing {
     /// Adds processes to those that may import.
     pub fn allow(&self, key: Key, kind: SharedKind, pids: &[i32]) -> Result<()> {
         self.own()?.allow(key, kind, pids)
+    }
+
+    /// Lets any process import it from now on, or only those that are named.
+    pub fn set_open(&self, key: Key, kind: SharedKind, is_open: bool) -> Result<()> {
+        self.own()?.set_open(key, kind, is_open)
     }
 
     /// Ends a key of this process: nobody can import it any more.

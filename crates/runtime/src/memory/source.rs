@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use super::advised_pages::AdvisedPages;
 use super::moved_pages::MovedPages;
+use super::process_file::ProcessFile;
 use super::protected;
 use super::relocation::move_to_file;
 use super::shared_pages::SharedPages;
@@ -47,7 +48,7 @@ pub struct Source {
     base: NonNull<u8>,
     reserved: u64,
     committed: AtomicU64,
-    file: Option<OwnedFd>,
+    file: Option<ProcessFile>,
     /// Where the bytes are, if the addresses are protected.
     bytes: Option<NonNull<u8>>,
     /// What was moved into memory files, to be shared with other processes.
@@ -165,7 +166,7 @@ impl Source {
         let (mut file, mut bytes) = (None, None);
         match backing {
             Backing::Anonymous => {}
-            Backing::File => file = Some(back_by_file(base, size)?),
+            Backing::File => file = Some(ProcessFile::new(back_by_file(base, size)?)),
             Backing::Protected => {
                 let elsewhere = reserve_range(size)?;
                 let distance = elsewhere.as_ptr().addr().wrapping_sub(base.as_ptr().addr());

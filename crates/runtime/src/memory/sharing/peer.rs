@@ -43,12 +43,21 @@ pub fn open(key: Key, kind: SharedKind) -> Result<Import> {
     let directory = find_directory(pid)?;
     let slot = SlotView { file: directory.as_fd(), key };
     let closed = || Directory::unknown(&format!("process {pid} has closed it, or never made it"));
-    let (export, list) = slot.read()?.ok_or_else(closed)?;
+    let (mut export, mut list) = slot.read()?.ok_or_else(closed)?;
     if export.kind != kind {
         return Err(Directory::unknown(&format!("it is of {}, not of {kind}", export.kind)));
     }
     let own_pid = std::process::id();
-    if !export.is_open && !slot.lists(list, own_pid) {
+    while !export.is_open {
+        let (before, is_listed) = (list, slot.lists(list, own_pid));
+        (export, list) = slot.read()?.ok_or_else(closed)?;
+        // Otherwise it was moved meanwhile: there may have been anything.
+        if list != before {
+            continue;
+        }
+        if is_listed? {
+            break;
+        }
         return Err(Error::new(
             Code::NotPermitted,
             format!(
@@ -108,15 +117,16 @@ impl Import {
     /// Fails if the key does not hold any more.
     pub fn check(&self) -> Result<()> {
         let slot = SlotView { file: self.directory.as_fd(), key: self.key };
-        match slot.read()? {
-            Some((export, _)) if export == self.export => Ok(()),
-            _ => Err(Directory::unknown("it was closed meanwhile")),
+        let now = slot.read()?.map(|(now, _)| Export { is_open: self.export.is_open, ..now });
+        match now.is_some_and(|now| now == self.export) {
+            true => Ok(()),
+            false => Err(Directory::unknown("it was closed meanwhile")),
         }
     }
 
     /// Holds the bytes in a file that was opened; they are what the key names.
     pub fn hold(&self, store: &Arc<ForeignStore>) -> Result<Vec<ForeignRange>> {
-        let extents = self.export.extents.iter().filter(|(_, bytes)| *bytes > 0);
+        let extents = self.export.extents.iter();
         let ranges = extents
             .map(|&(offset, bytes)| {
                 store.hold(offset, bytes).map_err(|error| {

@@ -1,12 +1,14 @@
 //! A memory file, handed out in ranges.
 
 use crate::lock::{Mutex, Rank};
+use crate::memory::process_file::ProcessFile;
+use crate::memory::sharing::HeldParts;
 use crate::memory::tlsf::{BlockId, Tlsf};
 use crate::sync::Arc;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
-use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::RawFd;
 
 /// Offsets of a file end here: address space of a file costs nothing, so ranges need not be reused soon.
@@ -21,7 +23,7 @@ const FILE_BYTES: u64 = 1 << 44;
 ///
 /// **Threads.** Any. **Cost.** A system call to give a range back, to take one none.
 pub struct Store {
-    file: OwnedFd,
+    file: ProcessFile,
     inner: Mutex<Inner>,
 }
 
@@ -37,6 +39,7 @@ impl Store {
     pub fn new(name: &str) -> io::Result<Store> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
         ftruncate(&file, FILE_BYTES)?;
+        let file = ProcessFile::new(file);
         Ok(Store { file, inner: Mutex::new(Rank::Store, Inner::default()) })
     }
 
@@ -134,32 +137,40 @@ impl Drop for FileRange {
 }
 
 /// The [`Store`] of another process.
+///
+/// **Locks.** One of the kernel for each byte that is held, however often: those of one opening do not count.
 pub struct ForeignStore {
-    file: OwnedFd,
-    /// How often each range is held, by its offset.
-    held: Mutex<HashMap<u64, usize>>,
+    file: ProcessFile,
+    held: Mutex<HeldParts>,
 }
 
 impl ForeignStore {
     /// A file that was opened for this process alone: locks belong to the opening.
     pub fn new(file: OwnedFd) -> ForeignStore {
-        ForeignStore { file, held: Mutex::new(Rank::Store, HashMap::new()) }
+        let file = ProcessFile::new(file);
+        ForeignStore { file, held: Mutex::new(Rank::Store, HeldParts::default()) }
     }
 
     /// Holds a range, so that its owner does not reuse it. The caller finds out afterwards whether the range is what
     /// it wants.
     pub fn hold(self: &Arc<ForeignStore>, offset: u64, bytes: u64) -> io::Result<ForeignRange> {
         let mut held = self.held.lock();
-        let count = held.entry(offset).or_default();
-        if *count == 0
-            && let Err(error) = set_lock(self.file.as_raw_fd(), libc::F_RDLCK, offset, bytes)
-        {
-            held.remove(&offset);
-            return Err(error);
+        for part in held.add(offset..offset + bytes) {
+            if let Err(error) = set_lock(self.file.as_raw_fd(), libc::F_RDLCK, &part) {
+                self.let_go(&mut held, offset, bytes);
+                return Err(error);
+            }
         }
-        *count += 1;
         drop(held);
         Ok(ForeignRange { store: self.clone(), offset, bytes })
+    }
+
+    fn let_go(&self, held: &mut HeldParts, offset: u64, bytes: u64) {
+        for part in held.remove(offset..offset + bytes) {
+            if let Err(error) = set_lock(self.file.as_raw_fd(), libc::F_UNLCK, &part) {
+                log::warn!("memory of another process stays held until this one ends: {error}");
+            }
+        }
     }
 }
 
@@ -189,16 +200,7 @@ impl ForeignRange {
 
 impl Drop for ForeignRange {
     fn drop(&mut self) {
-        let mut held = self.store.held.lock();
-        let Some(count) = held.get_mut(&self.offset) else { return };
-        *count -= 1;
-        if *count == 0 {
-            held.remove(&self.offset);
-            let file = self.store.file.as_raw_fd();
-            if let Err(error) = set_lock(file, libc::F_UNLCK, self.offset, self.bytes) {
-                log::warn!("memory of another process stays held until this one ends: {error}");
-            }
-        }
+        self.store.let_go(&mut self.store.held.lock(), self.offset, self.bytes);
     }
 }
 
@@ -219,8 +221,8 @@ fn is_locked(file: RawFd, offset: u64, bytes: u64) -> bool {
     asked == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
 }
 
-fn set_lock(file: RawFd, kind: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
-    let lock = lock_of(kind, offset, bytes);
+fn set_lock(file: RawFd, kind: libc::c_int, range: &Range<u64>) -> io::Result<()> {
+    let lock = lock_of(kind, range.start, range.end - range.start);
     // SAFETY: the kernel reads the struct.
     match unsafe { libc::fcntl(file, libc::F_OFD_SETLK, &raw const lock) } {
         0 => Ok(()),
@@ -279,5 +281,26 @@ mod tests {
         drop(held);
         assert_eq!(store.lent(), 0);
         assert_eq!(store.take(2 * MIB, 2 * MIB).unwrap().offset(), offset);
+    }
+
+    #[test]
+    fn a_range_that_another_one_overlaps_is_held_until_its_own_drop() {
+        let store = Arc::new(Store::new("cairn-test").unwrap());
+        let foreign = reopened(&store);
+        let range = store.take(8 * MIB, 2 * MIB).unwrap();
+        let (offset, at) = (range.offset(), |mib: u64| range.offset() + mib * MIB);
+        let whole = foreign.hold(at(0), 8 * MIB).unwrap();
+        let (first, second) =
+            (foreign.hold(at(0), 4096).unwrap(), foreign.hold(at(4), 4 * MIB).unwrap());
+        let held = |mib: u64| is_locked(store.file.as_raw_fd(), offset + mib * MIB, 4096);
+        drop(whole);
+        assert_eq!([0, 1, 3, 4, 7].map(held), [true, false, false, true, true]);
+        let across = foreign.hold(at(3), 2 * MIB).unwrap();
+        drop(second);
+        assert_eq!([0, 2, 3, 4, 5].map(held), [true, false, true, true, false]);
+        drop(range);
+        assert_eq!(store.lent(), 8 * MIB);
+        drop((first, across));
+        assert_eq!(store.lent(), 0);
     }
 }
