@@ -16,6 +16,7 @@ use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::memory::raw::TaskMemory;
+use crate::memory::writers;
 use crate::overflow::StreamOverflow;
 use crate::record::event::Outcome;
 use crate::record::{Event, Kind};
@@ -465,6 +466,13 @@ impl Stream {
 
     /// Runs a copy, a fill, a function of the runtime or a kernel; a panic in it becomes a failed task.
     fn perform(&self, task: &Task, seq: u64) -> Result<()> {
+        match task.body {
+            Body::Exchange(_) => writers::write_long(|| self.perform_here(task, seq)),
+            _ => writers::write(|| self.perform_here(task, seq)),
+        }
+    }
+
+    fn perform_here(&self, task: &Task, seq: u64) -> Result<()> {
         let run = || match &task.body {
             Body::Work(work) => host::in_task(Epoch { stream: self.index, seq }, || work.run()),
             Body::Kernel(kernel) | Body::Exchange(kernel) => self.compute(task, seq, &**kernel),
