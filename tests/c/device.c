@@ -197,6 +197,35 @@ static void force(void)
     CHECK_OK(aclrtResetDevice(0));
 }
 
+/* What nobody has recorded ends no wait; a reset by force does. What can run has run. */
+static void force_with_waits(void)
+{
+    aclrtEvent plain = NULL, recorded = NULL;
+    aclrtNotify notify = NULL;
+    aclrtStream streams[3];
+    int flags[3] = {0, 0, 0};
+    GROUP("acl_3_2_16 force does not wait for what nobody records");
+    CHECK_OK(aclrtSetDevice(0));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(aclrtCreateStream(&streams[i]));
+    CHECK_OK(aclrtCreateEvent(&plain));
+    CHECK_OK(aclrtCreateEvent(&recorded));
+    CHECK_OK(aclrtCreateNotify(&notify, 0));
+    CHECK_OK(aclrtStreamWaitEvent(streams[0], plain));
+    CHECK_OK(aclrtLaunchHostFunc(streams[0], raise_flag_late, &flags[0]));
+    CHECK_OK(aclrtRecordEvent(recorded, streams[0]));
+    CHECK_OK(aclrtWaitAndResetNotify(notify, streams[1], 0));
+    CHECK_OK(aclrtStreamWaitEvent(streams[1], plain));
+    CHECK_OK(aclrtLaunchHostFunc(streams[1], raise_flag, &flags[1]));
+    CHECK_OK(aclrtStreamWaitEvent(streams[2], recorded));
+    CHECK_OK(aclrtLaunchHostFunc(streams[2], raise_flag, &flags[2]));
+    CHECK_OK(aclrtResetDeviceForce(0));
+    CHECK(raised(&flags[0]) && raised(&flags[1]) && raised(&flags[2]));
+    CHECK_OK(aclrtDestroyEvent(plain));
+    CHECK_OK(aclrtDestroyEvent(recorded));
+    CHECK_OK(aclrtDestroyNotify(notify));
+}
+
 static void figures(void)
 {
     int64_t value = -1;
@@ -350,6 +379,7 @@ int main(void)
     per_thread();
     counts();
     force();
+    force_with_waits();
     figures();
     memory_info();
     conversions();

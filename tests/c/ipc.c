@@ -3,6 +3,7 @@
  * and processes that are killed. Each case runs in two new processes, which fork before either uses ACL. */
 #include "ipc.h"
 #include <dirent.h>
+#include <sys/resource.h>
 
 /* Memory: both write, both read; blocks of a page and more, and small ones that share a page. */
 static void memory_exporter(Line line)
@@ -367,6 +368,115 @@ static void event_importer(Line line)
     end();
 }
 
+/* A record on a stream that is held, and many later ones on another: the wait is for the first. */
+static void late_exporter(Line line)
+{
+    Message message, other;
+    aclrtEvent event = NULL;
+    aclrtStream held = NULL, free_stream = NULL;
+    Gate gate = GATE_CLOSED;
+    memset(&message, 0, sizeof message);
+    begin();
+    CHECK_OK(aclrtCreateStream(&held));
+    CHECK_OK(aclrtCreateStream(&free_stream));
+    CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    CHECK_OK(aclrtIpcGetEventHandle(event, &message.event));
+    gate_put(&gate, held);
+    CHECK_OK(aclrtRecordEvent(event, held));
+    say(line, message);
+    CHECK(hear(line, &other));
+    for (int i = 0; i < 1000; i++)
+        CHECK_OK(aclrtRecordEvent(event, free_stream));
+    CHECK_OK(aclrtSynchronizeStream(free_stream));
+    say(line, message);
+    CHECK(hear(line, &other));
+    gate_open(&gate);
+    CHECK_OK(aclrtSynchronizeStream(held));
+    CHECK(hear(line, &other));
+    CHECK_OK(aclrtDestroyEvent(event));
+    end();
+}
+
+static void late_importer(Line line)
+{
+    Message message;
+    aclrtEvent event = NULL;
+    aclrtStream stream = NULL;
+    aclrtStreamStatus status = ACL_STREAM_STATUS_COMPLETE;
+    int flag = 0;
+    begin();
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK(hear(line, &message));
+    CHECK_OK(aclrtIpcOpenEventHandle(message.event, &event));
+    CHECK_OK(aclrtStreamWaitEvent(stream, event));
+    CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag, &flag));
+    say(line, message);
+    CHECK(hear(line, &message));
+    /* The last record is done; one that is done is seen at once by the thread that watches. */
+    CHECK_OK(aclrtSynchronizeEvent(event));
+    CHECK_FAIL(aclrtSynchronizeStreamWithTimeout(stream, 100), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "stream");
+    CHECK_OK(aclrtStreamQuery(stream, &status));
+    CHECK(status == ACL_STREAM_STATUS_NOT_READY && !raised(&flag));
+    say(line, message);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(raised(&flag));
+    say(line, message);
+    CHECK_OK(aclrtDestroyEvent(event));
+    end();
+}
+
+/* No memory for the thread that watches: the wait fails at synchronize, tasks after it run. Then a reset by force ends a wait for
+ * another process. */
+static void unwatched_importer(Line line)
+{
+    Message message;
+    aclrtEvent event = NULL;
+    aclrtStream stream = NULL;
+    struct rlimit before, limit;
+    int flag = 0;
+    begin();
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag, &flag));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(hear(line, &message));
+    CHECK_OK(aclrtIpcOpenEventHandle(message.event, &event));
+    getrlimit(RLIMIT_AS, &before);
+    limit = before;
+    limit.rlim_cur = 1 << 20;
+    setrlimit(RLIMIT_AS, &limit);
+    aclError code = aclrtStreamWaitEvent(stream, event);
+    setrlimit(RLIMIT_AS, &before);
+    CHECK_OK(code);
+    flag = 0;
+    CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag, &flag));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), 207001, "no thread can be had");
+    CHECK(raised(&flag));
+    CHECK_OK(aclrtStreamWaitEvent(stream, event));
+    CHECK_OK(aclrtResetDeviceForce(0));
+    CHECK_OK(aclrtDestroyEvent(event));
+    CHECK_OK(aclFinalize());
+    say(line, message);
+}
+
+static void unwatched_exporter(Line line)
+{
+    Message message;
+    aclrtEvent event = NULL;
+    aclrtStream stream = NULL;
+    Gate gate = GATE_CLOSED;
+    memset(&message, 0, sizeof message);
+    begin();
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_IPC));
+    CHECK_OK(aclrtIpcGetEventHandle(event, &message.event));
+    gate_put(&gate, stream);
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    say(line, message);
+    CHECK(hear(line, &message));
+    gate_open(&gate);
+    end();
+}
+
 /* Notifies: in one process, and recorded by another. */
 static void notify_exporter(Line line)
 {
@@ -481,6 +591,9 @@ static void surviving_importer(Line line)
     CHECK(!hear(line, &nothing));
     CHECK_FAIL(aclrtSynchronizeStream(stream), DRIVER, "ended before its record");
     CHECK_FAIL(aclrtSynchronizeEvent(event), DRIVER, "ended before its record");
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    CHECK_FAIL(aclrtQueryEventStatus(event, &status), DRIVER, "ended before its record");
+    CHECK(status == ACL_EVENT_RECORDED_STATUS_NOT_READY);
     CHECK(holds(block, PAGE, 8));
     CHECK_OK(aclrtIpcMemClose(message.key));
     CHECK_FAIL(aclrtIpcMemImportByKey(&again, message.key, 1), DRIVER, "has ended");
@@ -513,6 +626,8 @@ int main(void)
     CHECK(two(second_version_exporter, second_version_importer) == 0);
     GROUP("acl_ipc_4 events are waited for across processes");
     CHECK(two(event_exporter, event_importer) == 0);
+    CHECK(two(late_exporter, late_importer) == 0);
+    CHECK(two(unwatched_exporter, unwatched_importer) == 0);
     GROUP("acl_ipc_5 notifies are recorded across processes");
     CHECK(two(notify_exporter, notify_importer) == 0);
     GROUP("acl_ipc_6 nobody hangs when an exporter is killed");

@@ -277,6 +277,58 @@ static void written_while_exported(void)
     end();
 }
 
+/* Writes by fills, copies, and tasks of a stream that it waits for, all on its own thread. */
+static void *write_deaf(void *argument)
+{
+    char *from = (char *)malloc(32 * MIB);
+    aclrtStream stream = NULL;
+    (void)argument;
+    memset(from, 3, 32 * MIB);
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&stream));
+    while (!is_over || rounds_written < 2) {
+        CHECK_OK(aclrtMemset(written, 32 * MIB, 3, 32 * MIB));
+        CHECK_OK(aclrtMemcpy(written, 32 * MIB, from, 32 * MIB, ACL_MEMCPY_HOST_TO_DEVICE));
+        CHECK_OK(aclrtMemsetAsync(written, 32 * MIB, 3, 32 * MIB, stream));
+        CHECK_OK(aclrtSynchronizeStream(stream));
+        __atomic_add_fetch(&rounds_written, 1, __ATOMIC_SEQ_CST);
+    }
+    sigset_t now;
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    CHECK(sigismember(&now, SIGSEGV) == 1 && sigismember(&now, SIGUSR1) == 1);
+    CHECK_OK(aclrtDestroyStream(stream));
+    CHECK_OK(aclrtResetDevice(0));
+    free(from);
+    return NULL;
+}
+
+/* The program has blocked every signal, as one that takes them by sigwait does. */
+static void written_by_the_deaf(void)
+{
+    pthread_t writer;
+    sigset_t all;
+    char key[65];
+    sigfillset(&all);
+    sigdelset(&all, SIGALRM);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    begin();
+    rounds_written = 0, is_over = 0;
+    CHECK_OK(aclrtMalloc((void **)&written, 32 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    pthread_create(&writer, NULL, write_deaf, NULL);
+    while (__atomic_load_n(&rounds_written, __ATOMIC_SEQ_CST) < 2)
+        sched_yield();
+    for (size_t at = 0; at < 32; at += 2) {
+        CHECK_OK(aclrtIpcMemGetExportKey(written + at * MIB, PAGE, key, 65, 1));
+        unsigned long then = __atomic_load_n(&rounds_written, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&rounds_written, __ATOMIC_SEQ_CST) < then + 1)
+            sched_yield();
+    }
+    is_over = 1;
+    pthread_join(writer, NULL);
+    CHECK_OK(aclrtFree(written));
+    end();
+}
+
 /* The default action after an export: a fault ends the process as it always does. */
 static void unhandled_fault(void)
 {
@@ -523,6 +575,7 @@ int main(void)
     garbage_keys();
     GROUP("acl_ipc_8 memory is exported while tasks write to it");
     CHECK_EQ(in_child(written_while_exported, 90), 0);
+    CHECK_EQ(in_child(written_by_the_deaf, 90), 0);
     CHECK_EQ(in_child(unhandled_fault, 30), 1000 + SIGSEGV);
     GROUP("acl_ipc_9 no descriptors: an error with the reason, and nothing is lost");
     CHECK_EQ(in_child(without_descriptors, 60), 0);

@@ -77,14 +77,14 @@ entry! {
     fn aclrtQueryEvent(event: Handle, status: *mut abi::aclrtEventStatus) {
         let event = runtime()?.event(event as usize)?;
         event.require_plain("aclrtQueryEvent")?;
-        let answer = if event.is_complete() { abi::ACL_EVENT_STATUS_COMPLETE } else { abi::ACL_EVENT_STATUS_NOT_READY };
+        let answer = if event.is_complete()? { abi::ACL_EVENT_STATUS_COMPLETE } else { abi::ACL_EVENT_STATUS_NOT_READY };
         // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "status", answer) }
     }
 
     /// Whether an event is complete.
     fn aclrtQueryEventStatus(event: Handle, status: *mut abi::aclrtEventRecordedStatus) {
-        let answer = match runtime()?.event(event as usize)?.is_complete() {
+        let answer = match runtime()?.event(event as usize)?.is_complete()? {
             true => abi::ACL_EVENT_RECORDED_STATUS_COMPLETE,
             false => abi::ACL_EVENT_RECORDED_STATUS_NOT_READY,
         };

@@ -4,8 +4,8 @@ use crate::abi;
 use crate::door::{self, Handle, entry, out_entry, runtime, string, write};
 use crate::shareable::pids;
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::raw;
 use cairn_runtime::memory::sharing::{Key, SharedKind};
+use cairn_runtime::memory::{raw, writers};
 use std::ffi::c_char;
 use std::time::Duration;
 
@@ -94,7 +94,9 @@ entry! {
         }
         check_length(len)?;
         let is_open = one_flag(flags, u64::from(abi::ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION))?;
-        give_key(runtime()?.shared.memory.export_memory(address as usize, size as u64, is_open)?, key);
+        let runtime = runtime()?;
+        writers::expect_exports();
+        give_key(runtime.shared.memory.export_memory(address as usize, size as u64, is_open)?, key);
         Ok(())
     }
 

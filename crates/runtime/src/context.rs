@@ -112,9 +112,14 @@ impl Runtime {
         self.shared.spine.emit(Kind::Stream, event);
     }
 
-    /// Ends a context that its device no longer lists: waits for its streams and removes all its handles.
-    pub(crate) fn end_context(&self, context: &Context) {
+    /// Ends a context that its device no longer lists: waits for its streams and removes all its handles. With `force` streams
+    /// wait for nobody else.
+    pub(crate) fn end_context(&self, context: &Context, force: bool) {
         let streams = context.streams.lock().take().unwrap_or_default();
+        if force {
+            let waiting = streams.iter().map(|(_, stream)| stream);
+            waiting.chain([&context.default_stream]).for_each(|stream| stream.give_up_waits());
+        }
         let count = self.devices[context.device as usize].stream_count();
         for (handle, stream) in &streams {
             if !stream.ending.swap(true, Ordering::SeqCst) {
@@ -174,7 +179,7 @@ impl Runtime {
                 format!("context {handle:#x} is being destroyed"),
             ));
         }
-        self.end_context(&context);
+        self.end_context(&context, false);
         self.clear_if_closed(device);
         Ok(())
     }

@@ -143,7 +143,7 @@ impl Runtime {
     }
 
     /// Undoes one [`Runtime::set_device`], or with `force` all of them. The last one waits for the
-    /// device's work and ends the primary context.
+    /// device's work and ends the primary context; with `force` streams no longer wait for what nobody in this process recorded.
     pub fn reset_device(&self, id: i64, force: bool) -> Result<()> {
         let device = self.device(id)?;
         let call = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
@@ -171,7 +171,7 @@ impl Runtime {
             if state.references == 0 { state.primary.take() } else { None }
         };
         if let Some(primary) = ended_context {
-            self.end_context(&primary);
+            self.end_context(&primary, force);
             self.clear_if_closed(device);
         }
         self.device_callbacks.call(device.id, DeviceState::ResetPost);

@@ -273,11 +273,14 @@ impl Event {
             Some(c) if !c.is_bound() => c.clone(),
             _ => Arc::new(Capture::default()),
         };
-        let shared = self.shared.as_ref().map(|(shared, own)| (shared.begin_record(), own));
+        let shared = match &self.shared {
+            Some((shared, own)) => Some((shared.begin_record(stream.key())?, own)),
+            None => None,
+        };
         stream.submit_record(self.id, capture.clone())?;
         *current = Some(capture);
         if let Some((end, own)) = shared {
-            own.store(end.record().number, Ordering::SeqCst);
+            own.store(end.number(), Ordering::SeqCst);
             stream.submit(Task::bare("aclrtRecordEvent", Body::Work(end)))?;
         }
         Ok(())
@@ -361,12 +364,12 @@ impl Event {
     }
 
     /// True if the last record has completed, or an `Ex` event was never recorded. A `true` is emitted as an event: the
-    /// program may rely on it.
-    pub fn is_complete(&self) -> bool {
+    /// program may rely on it. Fails if the process that made it ended before.
+    pub fn is_complete(&self) -> Result<bool> {
         if let Some((shared, record)) = self.foreign_record() {
-            return shared.is_over(record);
+            return shared.query(record);
         }
-        self.current.lock().as_ref().is_none_or(|capture| self.emit_complete(capture))
+        Ok(self.current.lock().as_ref().is_none_or(|capture| self.emit_complete(capture)))
     }
 
     /// True if every wait submitted so far has passed; emitted as above.

@@ -1,4 +1,4 @@
-//! Signal masks: handlers of the user do not run on workers.
+//! Signal masks: handlers of the user do not run on workers, and whoever writes to device memory takes faults.
 
 /// Lets the calling thread, which runs user functions, take every signal.
 pub fn allow_all() {
@@ -28,4 +28,29 @@ pub fn with_blocked_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: `before` was initialised above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     result
+}
+
+/// Runs `run` on a thread that takes the signal of its own faults, also where the program blocked that.
+pub fn with_faults<T>(run: impl FnOnce() -> T) -> T {
+    struct Blocked(libc::sigset_t);
+    impl Drop for Blocked {
+        fn drop(&mut self) {
+            // SAFETY: the set was initialised; only this thread's mask changes.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, std::ptr::null_mut())
+            };
+        }
+    }
+    let mut faults = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are local; sigemptyset initialises the one that pthread_sigmask reads, and pthread_sigmask
+    // initialises the other.
+    let (faults, is_blocked) = unsafe {
+        libc::sigemptyset(faults.as_mut_ptr());
+        libc::sigaddset(faults.as_mut_ptr(), libc::SIGSEGV);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, faults.as_ptr(), before.as_mut_ptr());
+        (faults.assume_init(), libc::sigismember(before.as_ptr(), libc::SIGSEGV) == 1)
+    };
+    let _blocked = is_blocked.then_some(Blocked(faults));
+    run()
 }

@@ -16,6 +16,7 @@ use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::memory::raw::TaskMemory;
+use crate::memory::writers;
 use crate::overflow::StreamOverflow;
 use crate::record::event::Outcome;
 use crate::record::{Event, Kind};
@@ -58,6 +59,8 @@ pub struct Stream {
     dropped_to: AtomicU64,
     /// The wait that it was parked in has timed out.
     timed_out: AtomicBool,
+    /// See [`Stream::give_up_waits`].
+    gives_up: AtomicBool,
     failure_mode: AtomicU8,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
@@ -122,6 +125,7 @@ impl Stream {
             batch: Mutex::new(Rank::Batch, VecDeque::new()),
             dropped_to: AtomicU64::new(0),
             timed_out: AtomicBool::new(false),
+            gives_up: AtomicBool::new(false),
             failure_mode: AtomicU8::new(MODE_UNSET),
             failed: AtomicBool::new(false),
             failure: Mutex::new(Rank::Failure, None),
@@ -378,6 +382,10 @@ impl Stream {
                     self.shared.progress.break_order();
                     wait.waits.end_one();
                     Err(self.timeout_error(wait))
+                } else if self.gives_up_on(wait) {
+                    self.shared.progress.break_order();
+                    wait.waits.end_one();
+                    Err(self.given_up_error())
                 } else if wait.capture.park(self, seq) {
                     self.register_parked_wait(wait, seq);
                     return false;
@@ -465,6 +473,13 @@ impl Stream {
 
     /// Runs a copy, a fill, a function of the runtime or a kernel; a panic in it becomes a failed task.
     fn perform(&self, task: &Task, seq: u64) -> Result<()> {
+        match task.body {
+            Body::Exchange(_) => writers::write_long(|| self.perform_here(task, seq)),
+            _ => writers::write(|| self.perform_here(task, seq)),
+        }
+    }
+
+    fn perform_here(&self, task: &Task, seq: u64) -> Result<()> {
         let run = || match &task.body {
             Body::Work(work) => host::in_task(Epoch { stream: self.index, seq }, || work.run()),
             Body::Kernel(kernel) | Body::Exchange(kernel) => self.compute(task, seq, &**kernel),
@@ -501,8 +516,35 @@ impl Stream {
             .context_failure
             .add_parked(ParkedWait { stream, epoch, capture }, &self.shared.progress);
         // Whoever drops the queue either sees the stream parked, or is seen here.
-        if self.is_dropped(seq) && wait.capture.remove_parked(self, seq) {
+        if (self.is_dropped(seq) || self.gives_up_on(wait)) && wait.capture.remove_parked(self, seq)
+        {
             self.clone().unpark();
+        }
+    }
+
+    /// From now on waits that no record of this process will end fail, as does the one that the stream is parked in: for events
+    /// that were not recorded, for records of other processes, for notifies. Everything else runs.
+    pub(crate) fn give_up_waits(self: &Arc<Stream>) {
+        self.gives_up.store(true, Ordering::SeqCst);
+        self.unpark_from(|wait| self.gives_up_on(wait));
+    }
+
+    fn gives_up_on(&self, wait: &Wait) -> bool {
+        let capture = &wait.capture;
+        self.gives_up.load(Ordering::SeqCst) && !capture.is_bound() && !capture.is_done()
+    }
+
+    /// Lets the stream go on if it is parked in a wait of which this is true.
+    fn unpark_from(self: &Arc<Stream>, is_over: impl FnOnce(&Wait) -> bool) {
+        if self.state.load(Ordering::SeqCst) == PARKED {
+            let batch = self.batch.lock();
+            let seq = self.shared.progress.finished(self.index) + 1;
+            if let Some(Body::Wait(wait)) = batch.front().map(|t| &t.body)
+                && is_over(wait)
+                && wait.capture.remove_parked(self, seq)
+            {
+                self.clone().unpark();
+            }
         }
     }
 
@@ -646,15 +688,7 @@ impl Stream {
             let seq = self.shared.progress.submitted(self.index);
             self.dropped_to.fetch_max(seq, Ordering::SeqCst);
         }
-        if self.state.load(Ordering::SeqCst) == PARKED {
-            let batch = self.batch.lock();
-            let seq = self.shared.progress.finished(self.index) + 1;
-            if let Some(Body::Wait(wait)) = batch.front().map(|t| &t.body)
-                && wait.capture.remove_parked(self, seq)
-            {
-                self.clone().unpark();
-            }
-        }
+        self.unpark_from(|_| true);
     }
 
     /// True once task `seq` is done.
@@ -679,6 +713,11 @@ impl Stream {
                 wait.limit_ns as f64 / 1e9
             ),
         )
+    }
+
+    fn given_up_error(&self) -> Error {
+        let text = format!("stream {} waited for what nobody has recorded", self.index);
+        Error::new(Code::StreamAbort, format!("{text}, and its device was reset by force"))
     }
 
     fn closed_error(&self) -> Error {

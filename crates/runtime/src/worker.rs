@@ -444,7 +444,11 @@ impl BlockingThreads {
 /// Starts a worker: it blocks signals, which belong to the user's threads.
 #[cfg(not(feature = "shuttle"))]
 fn spawn_worker(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    crate::signals::with_blocked_signals(|| thread::Builder::new().name(name).spawn(body).map(drop))
+    let run = move || {
+        crate::memory::writers::takes_faults();
+        body();
+    };
+    crate::signals::with_blocked_signals(|| thread::Builder::new().name(name).spawn(run).map(drop))
 }
 
 /// Starts a thread that needs little stack and blocks signals.

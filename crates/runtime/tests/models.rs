@@ -332,12 +332,12 @@ fn event_waits_keep_their_capture() {
         event.record(&c).unwrap();
         wait_without_helping(&b);
         assert_eq!(read(cells[1]), 1);
-        assert!(!event.is_complete());
+        assert!(!event.is_complete().unwrap());
         let epoch = Epoch { stream: a.index, seq: 2 };
         assert!(b.ordered().covers(epoch) && !c.ordered().covers(epoch));
         gate.record(&b).unwrap();
         assert!(event.synchronize(None).unwrap());
-        assert!(event.is_complete() && gate.is_complete());
+        assert!(event.is_complete().unwrap() && gate.is_complete().unwrap());
         assert!(event.waits_passed());
         fixture.end();
     });

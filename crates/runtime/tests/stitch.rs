@@ -148,6 +148,34 @@ fn tasks_in_the_queue_find_what_they_were_submitted_for() {
 }
 
 #[test]
+fn what_the_host_writes_before_pages_move_stays() {
+    let setting = Setting::new(true);
+    let gate = Gate::default();
+    setting.stream.submit(gate.task()).unwrap();
+    let blocks = setting.holes(8);
+    let large = setting.take(4 * MIB);
+    assert_eq!(setting.pool.figures().stitched, 4 * MIB);
+    let part = span(large + (MIB / 2) as usize, MIB);
+    setting.runtime.perform(&fill(part, 55)).unwrap();
+    let from = setting.runtime.alloc(0, 64);
+    setting.runtime.perform(&fill(from, 56)).unwrap();
+    let last = span(large + 4 * MIB as usize - 64, 64);
+    setting.runtime.perform(&copy(from, last)).unwrap();
+    setting.fill(large, 64, 57);
+    gate.open();
+    setting.synchronize();
+    assert!(bytes(part).iter().all(|&byte| byte == 55));
+    assert!(bytes(last).iter().all(|&byte| byte == 56));
+    assert!(bytes(span(large, 64)).iter().all(|&byte| byte == 57));
+    setting.check_odd(&blocks);
+    setting.free(large);
+    blocks.iter().skip(1).step_by(2).for_each(|&block| setting.free(block));
+    setting.synchronize();
+    setting.pool.trim(0);
+    assert_eq!(setting.runtime.shared.memory.usage(0).pooled, 0);
+}
+
+#[test]
 fn an_aborted_stream_leaves_the_block_with_new_pages() {
     let setting = Setting::new(true);
     let gate = Gate::default();

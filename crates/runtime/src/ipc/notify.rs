@@ -73,8 +73,7 @@ struct Arm {
 
 impl Work for Arm {
     fn run(&self) -> Result<()> {
-        self.watcher.watch(&self.capture, self.flag.clone());
-        Ok(())
+        self.watcher.watch(&self.capture, self.flag.clone())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The thread that watches for what other processes do.
 
+use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::lock::{Condvar, Mutex, Rank};
 use crate::sync::{Arc, Weak};
@@ -45,11 +46,15 @@ impl Default for State {
 
 impl Watcher {
     /// Completes the capture when the signal has come; forgets it when nobody waits for it any more. If no thread can be
-    /// had the capture is complete at once: nobody may wait for ever.
-    pub fn watch(self: &Arc<Watcher>, capture: &Arc<Capture>, signal: Arc<dyn Signal>) {
+    /// had the capture is complete at once, as nobody may wait for ever, and this fails: the wait must, too.
+    pub fn watch(
+        self: &Arc<Watcher>,
+        capture: &Arc<Capture>,
+        signal: Arc<dyn Signal>,
+    ) -> Result<()> {
         if signal.poll(false) {
             capture.complete();
-            return;
+            return Ok(());
         }
         let mut watched = self.state.0.lock();
         watched.entries.push((Arc::downgrade(capture), signal));
@@ -60,13 +65,18 @@ impl Watcher {
                 watched.is_running = false;
                 watched.entries.clear();
                 drop(watched);
-                log::error!("no thread to watch for other processes: {error}");
                 capture.complete();
-                return;
+                return Err(Error::new(
+                    Code::MemoryAllocation,
+                    format!(
+                        "no thread can be had to watch for other processes: {error}; is `ulimit -u` or `ulimit -v` reached?"
+                    ),
+                ));
             }
         }
         drop(watched);
         self.poke();
+        Ok(())
     }
 
     /// Something happened in this process that a signal may be about.

@@ -153,6 +153,21 @@ impl Memory {
         )))
     }
 
+    /// What a thread of the program is about to write is not replaced by pages that a stream has yet to move there.
+    fn overtake_moves(&self, writes: &[Span]) {
+        if self.devices.iter().all(|arena| arena.moves.load(Ordering::SeqCst) == 0) {
+            return;
+        }
+        for span in writes {
+            if let Some(pool) = self.pool_at(span.address)
+                && let Some(start) = pool.arena().offset(span.address)
+            {
+                let written = start..start.saturating_add(span.bytes as u64);
+                pool.segments().moves().overtake(&written);
+            }
+        }
+    }
+
     /// Checks and runs a copy or fill on this thread: one of the program, or one that runs a task of which this is a part.
     pub fn perform(&self, task: &Task) -> Result<()> {
         self.perform_as(task, host::task())
@@ -164,6 +179,9 @@ impl Memory {
             Use::Read => "source",
             Use::Overwrite => "destination",
         };
+        if epoch.is_none() {
+            self.overtake_moves(&task.writes);
+        }
         let view = self.view(task, epoch, argument)?;
         if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])
             && let (AddressInfo::Device(a, _), AddressInfo::Device(b, _)) =

@@ -16,6 +16,7 @@ use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::record::event::MemoryKind;
 use crate::record::{Event, Kind, Spine};
 use crate::sync::Arc;
+use crate::sync::atomic::AtomicUsize;
 use cairn_pool::granule_table::GranuleTable;
 use std::ops::Range;
 
@@ -67,6 +68,8 @@ pub struct Arena {
     budget: Arc<Budget>,
     spine: Arc<Spine>,
     inner: Mutex<Inner>,
+    /// Moves of pages that streams have yet to make.
+    pub(super) moves: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -194,6 +197,7 @@ impl Arena {
             budget,
             spine,
             inner: Mutex::new(Rank::Arena, inner),
+            moves: AtomicUsize::new(0),
         })
     }
 

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The move is a task of the stream that gets the block: what it submitted before finds the pages where they were, what it submits
-//! later where they are. Whoever gives the old addresses back meanwhile (all tasks that used them are done) moves the pages itself.
+//! later where they are. What the program's threads write to the block before that, outside of tasks, stays: pages no longer move there, and
+//! the block has new ones ([`Moves::overtake`]). Whoever gives the old addresses back meanwhile (all tasks that used them are done) moves the pages itself.
 
 use super::arena::Arena;
 use crate::error::Result;
@@ -29,6 +30,8 @@ pub(super) struct Moves {
 struct Waiting {
     moves: Vec<Move>,
     next_id: u64,
+    /// How many the arena counts.
+    counted: usize,
 }
 
 /// The pages at `old` go to `new`, as a part of the block that begins at `block`. All moves of a block have one id.
@@ -64,7 +67,7 @@ impl Moves {
             }
             new += old.end - old.start;
         }
-        self.count(&waiting);
+        self.count(&mut waiting);
     }
 
     /// The task that moves the pages of a block that was handed out just now, if it needs one.
@@ -84,13 +87,26 @@ impl Moves {
             found.is_submitted = true;
             id = Some(found.id);
         }
-        self.count(&waiting);
+        self.count(&mut waiting);
         id.map(|id| Arc::new(MoveTask { moves: self.clone(), id }))
     }
 
-    fn count(&self, waiting: &Waiting) {
+    fn count(&self, waiting: &mut Waiting) {
         let count = waiting.moves.iter().filter(|m| !m.is_submitted).count();
         self.unsubmitted.store(count, Ordering::Relaxed);
+        let (before, now) = (waiting.counted, waiting.moves.len());
+        waiting.counted = now;
+        self.arena.moves.fetch_add(now.wrapping_sub(before), Ordering::SeqCst);
+    }
+
+    /// A thread of the program writes there now, outside of tasks: nothing moves onto what it writes.
+    pub fn overtake(&self, written: &Range<u64>) {
+        let mut waiting = self.waiting.lock();
+        waiting.moves.retain(|found| {
+            let end = found.new + (found.old.end - found.old.start);
+            found.new >= written.end || end <= written.start
+        });
+        self.count(&mut waiting);
     }
 
     /// All tasks that used these old addresses are done: what is still there moves now.
@@ -103,7 +119,15 @@ impl Moves {
         for found in waiting.moves.extract_if(.., |found| is_due(found)) {
             self.arena.move_pages(&found.old, found.new);
         }
-        self.count(&waiting);
+        self.count(&mut waiting);
+    }
+}
+
+impl Drop for Moves {
+    fn drop(&mut self) {
+        let mut waiting = self.waiting.lock();
+        waiting.moves.clear();
+        self.count(&mut waiting);
     }
 }
 
@@ -125,5 +149,6 @@ impl Drop for MoveTask {
     fn drop(&mut self) {
         let mut waiting = self.moves.waiting.lock();
         waiting.moves.retain(|found| found.id != self.id);
+        self.moves.count(&mut waiting);
     }
 }

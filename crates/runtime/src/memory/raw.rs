@@ -2,6 +2,7 @@
 
 use super::protected;
 use super::source::Source;
+use super::writers;
 use crate::error::{Code, Error, Result};
 use crate::sync::Arc;
 use crate::task::Span;
@@ -31,15 +32,17 @@ impl Bytes {
             return;
         }
         // SAFETY: both ranges were checked by whoever made them; plain bytes.
-        unsafe {
+        writers::write(|| unsafe {
             std::ptr::copy(from.address as *const u8, self.address as *mut u8, self.len);
-        }
+        });
     }
 
     /// Sets every byte.
     pub fn fill(&self, value: u8) {
         // SAFETY: the range was checked by whoever made it; plain bytes.
-        unsafe { std::ptr::write_bytes(self.address as *mut u8, value, self.len) };
+        writers::write(|| unsafe {
+            std::ptr::write_bytes(self.address as *mut u8, value, self.len);
+        });
     }
 }
 
