@@ -126,6 +126,17 @@ fn ranks_that_disagree_all_learn_it() {
 }
 
 #[test]
+fn a_rank_that_comes_after_others_disagreed_and_left_learns_it() {
+    let server = server(LONG);
+    for joined in join_all(&server, &[member(1, 3), member(1, 3)]) {
+        assert!(joined.err().unwrap().text.contains("rank 1 came twice"));
+    }
+    // The server has seen the two leave when it has let another one in.
+    let late = Client::join(&place(&server), "", &member(0, 3), LONG).err().unwrap();
+    assert!(late.text.contains("rank 1 came twice"), "{}", late.text);
+}
+
+#[test]
 fn ranks_that_never_come_are_named() {
     let server = server(Duration::from_millis(50));
     let error = Client::join(&place(&server), "", &member(2, 4), LONG).err().unwrap();

@@ -151,6 +151,8 @@ struct Group {
     gathering: Gathering,
     values: BTreeMap<String, Vec<u8>>,
     outcome: Option<std::result::Result<(), String>>,
+    /// Its ranks do not agree: those that are still to come learn it too.
+    disagrees: bool,
     /// A rank that went without leaving.
     lost: Option<u32>,
 }
@@ -368,6 +370,7 @@ impl Service {
             gathering: Gathering::default(),
             values: BTreeMap::new(),
             outcome: None,
+            disagrees: false,
             lost: None,
         });
         match request {
@@ -441,7 +444,10 @@ impl Service {
                 let roster = Reply::Roster(group.gathering.all());
                 self.tell_members(name, &roster);
             }
-            Err(text) => self.fail(name, Code::Parameter, text),
+            Err(text) => {
+                group.disagrees = true;
+                self.fail(name, Code::Parameter, text);
+            }
         }
     }
 
@@ -486,7 +492,7 @@ impl Service {
     }
 
     /// Removes connections that have ended; a rank that goes without leaving ends what its communicator waits for. A
-    /// communicator without connections is forgotten.
+    /// communicator without connections is forgotten; one whose ranks do not agree when they have had their time to come.
     fn remove_closed(&mut self) {
         let is_closed =
             |connection: &mut Connection| connection.closing && connection.output.is_empty();
@@ -512,7 +518,10 @@ impl Service {
         }
         let connections = &self.connections;
         let is_left = |name: &String| !connections.iter().any(|c| c.group.as_ref() == Some(name));
-        let left = self.groups.extract_if(.., |name, _| is_left(name));
+        let (now, timeout) = (Instant::now(), self.spec.timeout);
+        let left = self.groups.extract_if(.., |name, group| {
+            is_left(name) && !(group.disagrees && now < group.since + timeout)
+        });
         for (_, group) in left {
             self.stored -=
                 group.values.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
