@@ -1,3 +1,4 @@
+// env: CAIRN_HOST_MEMORY=4gib
 // unchecked: several processes
 /* Sharing under stress: exporters and importers that are killed at any moment, many of them, memory that is written while it
  * is exported, handlers of faults of the program's own, and no descriptors left. */

@@ -1,3 +1,4 @@
+// env: CAIRN_HOST_MEMORY=6gib
 // breaks: freed-while-pending use-after-free wrong-free
 /* Virtual memory: reservations, physical memory and its references, pieces, access; row by row what is refused. */
 #include "gate.h"

@@ -1,3 +1,4 @@
+// env: CAIRN_HOST_MEMORY=2gib
 /* Virtual memory where the system has no more: addresses of the process, its maps, its memory. Each ends in 207001 with the
  * reason, and everything works again afterwards. */
 #include "child.h"
