@@ -68,7 +68,7 @@ static void soak(Rank *rank)
     rounds(rank, collectives());
     ranks_meet(rank);
     CHECK(number_of("/proc/self/fd") <= files);
-    CHECK(number_of("/proc/self/task") <= threads + 2);
+    CHECK(number_of("/proc/self/task") <= threads + 8);
     CHECK(resident_kib() <= before + 8192);
     ranks_meet(rank);
 }

@@ -18,9 +18,10 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// The pages that are being moved, or were moved last.
-static START: AtomicUsize = AtomicUsize::new(0);
-static END: AtomicUsize = AtomicUsize::new(0);
+/// How many of the last moves are remembered: the thread of a fault may sleep while other pages are moved.
+const KEPT: usize = 256;
+/// First and last address of the pages that are being moved, or were moved lately, by the number of the move.
+static RANGES: [[AtomicUsize; 2]; KEPT] = [const { [const { AtomicUsize::new(0) }; 2] }; KEPT];
 /// Faults in pages that were moved, since the last move: a few come late, more are somebody's mistake.
 static LATE: AtomicUsize = AtomicUsize::new(0);
 const MAX_LATE: usize = 10_000;
@@ -41,14 +42,16 @@ pub fn set_fault_watch(install: fn()) {
 /// again; false if the fault is none of ours. For handlers of faults: takes no lock and allocates nothing.
 pub fn wait_for_move(address: usize) -> bool {
     let moves = MOVES.load(SeqCst);
-    let is_moving = moves % 2 == 1;
-    if !(START.load(SeqCst)..END.load(SeqCst)).contains(&address)
-        || !is_moving && LATE.fetch_add(1, SeqCst) >= MAX_LATE
-    {
-        return false;
+    let is_in = |number: usize| {
+        let [start, end] = &RANGES[number % KEPT];
+        (start.load(SeqCst)..end.load(SeqCst)).contains(&address)
+    };
+    let is_moving = moves % 2 == 1 && is_in(moves / 2);
+    if !is_moving {
+        return (0..KEPT).any(is_in) && LATE.fetch_add(1, SeqCst) < MAX_LATE;
     }
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
-    while is_moving && MOVES.load(SeqCst) == moves {
+    while MOVES.load(SeqCst) == moves {
         // SAFETY: a sleep of a local duration.
         unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
     }
@@ -70,8 +73,10 @@ pub unsafe fn move_to_file(
     let _moving = MOVING.lock();
     let install = FAULT_WATCH.get().ok_or_else(|| io::Error::other("nobody handles faults"))?;
     install();
-    START.store(address, SeqCst);
-    END.store(address + bytes, SeqCst);
+    let [start, end] = &RANGES[MOVES.load(SeqCst) / 2 % KEPT];
+    end.store(0, SeqCst);
+    start.store(address, SeqCst);
+    end.store(address + bytes, SeqCst);
     LATE.store(0, SeqCst);
     MOVES.fetch_add(1, SeqCst);
     // SAFETY: as for the caller.

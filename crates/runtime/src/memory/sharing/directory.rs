@@ -7,9 +7,9 @@ use crate::memory::process_file::ProcessFile;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{pread, pwrite};
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 
 /// The name of the file; how other processes find it.
 pub const NAME: &str = "cairn-exports";
@@ -182,7 +182,7 @@ impl Directory {
     }
 
     fn fill(&self, number: u32, export: &Export, many: Option<Place>) -> Result<Key> {
-        let nonce = RandomState::new().hash_one(number) as u32 & ((1 << NONCE_BITS) - 1) | 1;
+        let nonce = random()? & ((1 << NONCE_BITS) - 1) | 1;
         let mut bytes = [0u8; SLOT as usize];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(4, &(export.kind as u32).to_le_bytes());
@@ -282,6 +282,18 @@ impl Directory {
                 format!("what is shared cannot be noted: {:?}", outcome.err()),
             )),
         }
+    }
+}
+
+/// A number that no other process guesses, nor makes by itself: forked ones share all state.
+fn random() -> Result<u32> {
+    let mut bytes = [0; 4];
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(4) => Ok(u32::from_le_bytes(bytes)),
+        outcome => Err(Error::new(
+            Code::MemoryAllocation,
+            format!("the system gives no random number: {:?}", outcome.err()),
+        )),
     }
 }
 
