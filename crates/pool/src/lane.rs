@@ -6,7 +6,7 @@ use crate::offset_table::OffsetTable;
 use crate::quick::{FreeBlock, QuickList};
 use crate::starts::Starts;
 use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
-use cairn_sync::lock::{Mutex, MutexGuard, Rank};
+use cairn_sync::lock::{LightGuard, LightMutex, Rank};
 use cairn_sync::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
@@ -26,7 +26,7 @@ const COUNT_STEP: u64 = 1 << 20;
 /// The lane of one stream of a pool.
 pub(crate) struct Lane {
     pub stream: StreamIndex,
-    state: Mutex<LaneState>,
+    state: LightMutex<LaneState>,
 }
 
 /// A block that was handed out: where it begins, and how long it is.
@@ -102,11 +102,11 @@ impl Lane {
             credited_blocks: 0,
             counted: NOT_COUNTED,
         };
-        Lane { stream, state: Mutex::new(Rank::Lane, state) }
+        Lane { stream, state: LightMutex::new(Rank::Lane, state) }
     }
 
     #[inline]
-    pub fn lock(&self) -> MutexGuard<'_, LaneState> {
+    pub fn lock(&self) -> LightGuard<'_, LaneState> {
         self.state.lock()
     }
 

@@ -10,7 +10,7 @@ use crate::lanes::Lanes;
 use crate::offset_table::OffsetTable;
 use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{Grant, Tlsf};
-use cairn_sync::lock::{Mutex, MutexGuard, Rank};
+use cairn_sync::lock::{LightGuard, Mutex, Rank};
 use stitch::Vacating;
 
 /// A pool of memory for streams.
@@ -63,7 +63,7 @@ struct Root {
 /// A held block, and its lane, locked.
 struct LiveBlock<'a> {
     lane: &'a Lane,
-    state: MutexGuard<'a, LaneState>,
+    state: LightGuard<'a, LaneState>,
     grant: Grant,
     bytes: u64,
 }

@@ -136,6 +136,19 @@ pub struct MutexGuard<'a, T> {
     inner: Option<imp::MutexGuard<'a, T>>,
 }
 
+/// A mutex for a few instructions at a time, seldom wanted by two threads at once: it costs half of a [`Mutex`] then, and more
+/// when a thread has to sleep for it (`light.rs`).
+pub struct LightMutex<T> {
+    rank: Rank,
+    inner: imp::LightMutex<T>,
+}
+
+/// Holds a [`LightMutex`] until dropped.
+pub struct LightGuard<'a, T> {
+    inner: imp::LightGuard<'a, T>,
+    _rank: held::Hold,
+}
+
 /// A condition variable for [`Mutex`].
 #[derive(Default)]
 pub struct Condvar(imp::Condvar);
@@ -180,6 +193,35 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
+impl<T> LightMutex<T> {
+    /// A mutex of this rank.
+    pub const fn new(rank: Rank, value: T) -> LightMutex<T> {
+        LightMutex { rank, inner: imp::light_mutex(value) }
+    }
+
+    /// Waits for the mutex.
+    #[inline]
+    pub fn lock(&self) -> LightGuard<'_, T> {
+        let rank = held::Hold::enter(self.rank);
+        LightGuard { inner: imp::lock_light(&self.inner), _rank: rank }
+    }
+}
+
+impl<T> Deref for LightGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for LightGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
 impl Condvar {
     /// A condition variable without waiters.
     pub const fn new() -> Condvar {
@@ -215,7 +257,20 @@ impl Condvar {
 mod imp {
     use std::time::Duration;
 
+    use crate::light::RawLight;
+    use parking_lot::lock_api;
     pub use parking_lot::{Condvar, Mutex, MutexGuard};
+
+    pub type LightMutex<T> = lock_api::Mutex<RawLight, T>;
+    pub type LightGuard<'a, T> = lock_api::MutexGuard<'a, RawLight, T>;
+
+    pub const fn light_mutex<T>(value: T) -> LightMutex<T> {
+        LightMutex::new(value)
+    }
+    #[inline]
+    pub fn lock_light<T>(m: &LightMutex<T>) -> LightGuard<'_, T> {
+        m.lock()
+    }
 
     pub const fn mutex<T>(value: T) -> Mutex<T> {
         Mutex::new(value)
@@ -248,6 +303,14 @@ mod imp {
     use std::time::Duration;
 
     pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+    pub use shuttle::sync::{Mutex as LightMutex, MutexGuard as LightGuard};
+
+    pub const fn light_mutex<T>(value: T) -> LightMutex<T> {
+        mutex(value)
+    }
+    pub fn lock_light<T>(m: &LightMutex<T>) -> LightGuard<'_, T> {
+        lock(m)
+    }
 
     pub const fn mutex<T>(value: T) -> Mutex<T> {
         Mutex::new(value)
@@ -294,6 +357,22 @@ mod held {
     pub fn leave(rank: Rank) {
         HELD.with(|held| held.set(held.get() & !(1 << rank as u64)));
     }
+
+    /// A rank that is held until this is dropped.
+    pub struct Hold(Rank);
+
+    impl Hold {
+        pub fn enter(rank: Rank) -> Hold {
+            enter(rank);
+            Hold(rank)
+        }
+    }
+
+    impl Drop for Hold {
+        fn drop(&mut self) {
+            leave(self.0);
+        }
+    }
 }
 
 #[cfg(any(not(debug_assertions), feature = "shuttle"))]
@@ -303,4 +382,14 @@ mod held {
     pub fn enter(_: Rank) {}
     #[inline(always)]
     pub fn leave(_: Rank) {}
+
+    /// Nothing.
+    pub struct Hold;
+
+    impl Hold {
+        #[inline(always)]
+        pub fn enter(_: Rank) -> Hold {
+            Hold
+        }
+    }
 }
