@@ -51,6 +51,41 @@ pub fn with_faults<T>(run: impl FnOnce() -> T) -> T {
         libc::pthread_sigmask(libc::SIG_UNBLOCK, faults.as_ptr(), before.as_mut_ptr());
         (faults.assume_init(), libc::sigismember(before.as_ptr(), libc::SIGSEGV) == 1)
     };
-    let _blocked = is_blocked.then_some(Blocked(faults));
+    // Made only where it was blocked: its drop blocks.
+    let _blocked = is_blocked.then(|| Blocked(faults));
     run()
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// Sets whether SIGSEGV is blocked on this thread, if asked to; whether it was.
+    fn blocked(set: Option<bool>) -> bool {
+        let mut signals = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: both sets are local, and initialised before they are read; only this thread's mask changes.
+        unsafe {
+            libc::sigemptyset(signals.as_mut_ptr());
+            if set.is_some() {
+                libc::sigaddset(signals.as_mut_ptr(), libc::SIGSEGV);
+            }
+            let how = if set == Some(true) { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
+            libc::pthread_sigmask(how, signals.as_ptr(), before.as_mut_ptr());
+            libc::sigismember(before.as_ptr(), libc::SIGSEGV) == 1
+        }
+    }
+
+    #[test]
+    fn faults_are_taken_meanwhile_and_the_mask_is_as_before() {
+        std::thread::spawn(|| {
+            for before in [false, true, false] {
+                blocked(Some(before));
+                assert!(!with_faults(|| with_faults(|| blocked(None))));
+                assert_eq!(blocked(None), before);
+            }
+        })
+        .join()
+        .unwrap();
+    }
 }
