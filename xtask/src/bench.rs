@@ -1,9 +1,11 @@
 //! `cargo xtask bench`: our figures beside the peers', in one run; JSON under `target/bench/`.
 
 mod comm;
+mod modes;
 mod ops;
 mod python;
 mod record;
+mod sharing;
 
 use std::{
     fs,
@@ -18,8 +20,8 @@ use crate::{
     target_dir, toolkit, venv,
 };
 
-const BENCHES: [&str; 8] =
-    ["runtime", "memory", "ops", "python", "record", "graph", "models", "comm"];
+const BENCHES: [&str; 9] =
+    ["runtime", "memory", "ops", "python", "record", "sharing", "graph", "models", "comm"];
 
 /// Which rows `bench ops` measures, and how.
 #[derive(Default)]
@@ -52,6 +54,7 @@ pub fn run(root: &Path, name: Option<&str>, rows: &Rows) -> Result<()> {
             }
             "python" => python::measure(root, &toolkit, &out)?,
             "models" => models(root, &toolkit, &out)?,
+            "sharing" => sharing::measure(root, &toolkit, &out)?,
             "comm" => comm::measure(root, &toolkit, &out)?,
             _ => {
                 let mut command = command(root, bench);
