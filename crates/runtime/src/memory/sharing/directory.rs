@@ -31,6 +31,8 @@ const LIST_AT: usize = 24;
 const EXTENTS_AT: usize = 32;
 /// Where it has the place and the number of all of them, if they do not lie there.
 const MANY_AT: usize = EXTENTS_AT + 16 * IN_SLOT;
+/// Where it has the process: `/proc` leads to it by the number of each of its threads, too.
+const PID_AT: usize = MANY_AT + 8;
 /// The most processes of a list: as many as there can be.
 const MAX_PIDS: u32 = 1 << 22;
 const NONCE_BITS: u32 = 22;
@@ -190,6 +192,7 @@ impl Directory {
         put(12, &export.file.to_le_bytes());
         put(16, &export.device.to_le_bytes());
         put(20, &export.shift.to_le_bytes());
+        put(PID_AT, &std::process::id().to_le_bytes());
         let extents: Vec<u8> = (export.extents.iter())
             .flat_map(|(offset, bytes)| [offset.to_le_bytes(), bytes.to_le_bytes()])
             .flatten()
@@ -311,7 +314,8 @@ impl SlotView<'_> {
             return Ok(None);
         }
         let number = |at: usize| number_at(&bytes, at);
-        if number(0) == 0 || number(0) != self.key.nonce() {
+        let is_meant = number(0) == self.key.nonce() && number(PID_AT) == self.key.pid();
+        if number(0) == 0 || !is_meant {
             return Ok(None);
         }
         let kind = match number(4) {
@@ -422,6 +426,16 @@ mod tests {
             directory.close(key, SharedKind::Memory).unwrap();
             assert!(view.read().unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn a_key_with_the_number_of_another_process_or_of_a_thread_is_none() {
+        let directory = Directory::new().unwrap();
+        let key = directory.add(&export(1)).unwrap();
+        let other = Key(key.0 + (1 << (NONCE_BITS + SLOT_BITS)));
+        assert_eq!((other.slot(), other.nonce()), (key.slot(), key.nonce()));
+        let read = |key| SlotView { file: directory.file.as_fd(), key }.read().unwrap();
+        assert!(read(key).is_some() && read(other).is_none());
     }
 
     #[test]
