@@ -153,18 +153,15 @@ impl Memory {
         )))
     }
 
-    /// What a thread of the program is about to write is not replaced by pages that a stream has yet to move there.
-    fn overtake_moves(&self, writes: &[Span]) {
+    /// What a thread of the program is about to write, or to share, is not replaced by pages that a stream has yet to move there.
+    pub(super) fn overtake_moves(&self, address: usize, bytes: u64) {
         if self.devices.iter().all(|arena| arena.moves.load(Ordering::SeqCst) == 0) {
             return;
         }
-        for span in writes {
-            if let Some(pool) = self.pool_at(span.address)
-                && let Some(start) = pool.arena().offset(span.address)
-            {
-                let written = start..start.saturating_add(span.bytes as u64);
-                pool.segments().moves().overtake(&written);
-            }
+        if let Some(pool) = self.pool_at(address)
+            && let Some(start) = pool.arena().offset(address)
+        {
+            pool.segments().moves().overtake(&(start..start.saturating_add(bytes)));
         }
     }
 
@@ -180,7 +177,9 @@ impl Memory {
             Use::Overwrite => "destination",
         };
         if epoch.is_none() {
-            self.overtake_moves(&task.writes);
+            for span in &task.writes {
+                self.overtake_moves(span.address, span.bytes as u64);
+            }
         }
         let view = self.view(task, epoch, argument)?;
         if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])

@@ -68,6 +68,7 @@ impl Memory {
                 (vec![extent], None, shift)
             }
             _ => {
+                self.overtake_moves(address, bytes);
                 let page = rustix::param::page_size() as u64;
                 let arena = &self.devices[device as usize];
                 let offset = arena.offset(address).unwrap_or_default();

@@ -58,7 +58,7 @@ pub fn wait_for_move(address: usize) -> bool {
     true
 }
 
-/// Moves the whole pages at an address into a file, which has room for them at `offset`. On failure they stay where they
+/// Moves the whole pages at an address into a file, which has room for them at `offset`, all zero. On failure they stay where they
 /// are. Fails where nobody handles faults ([`set_fault_watch`]).
 ///
 /// # Safety
@@ -90,6 +90,33 @@ pub unsafe fn move_to_file(
     moved
 }
 
+/// Bytes that are copied, or found to be zero, together.
+const BLOCK: usize = 4096;
+
+/// Copies what is not zero into a range of a file that is: what nobody wrote takes no memory there, either.
+fn copy(bytes: &[u8], file: BorrowedFd<'_>, offset: u64) -> io::Result<()> {
+    let is_zero = |at: usize| {
+        let block = &bytes[at..bytes.len().min(at + BLOCK)];
+        block == &[0; BLOCK][..block.len()]
+    };
+    let mut at = 0;
+    while at < bytes.len() {
+        let mut end = at;
+        while end < bytes.len() && !is_zero(end) {
+            end = bytes.len().min(end + BLOCK);
+        }
+        while at < end {
+            match rustix::io::pwrite(file, &bytes[at..end], offset + at as u64)? {
+                0 => return Err(io::Error::other("the memory file takes no more")),
+                written => at += written,
+            }
+        }
+        // At the end there is a block of zeroes, or nothing.
+        at = end + BLOCK;
+    }
+    Ok(())
+}
+
 /// # Safety
 /// As [`move_to_file`].
 unsafe fn protect_and_move(
@@ -101,16 +128,8 @@ unsafe fn protect_and_move(
     let pointer = address as *mut c_void;
     // SAFETY: the range is mapped; threads that write to it wait in the handler.
     unsafe { mprotect(pointer, bytes, MprotectFlags::READ)? };
-    let mut copied = 0;
-    while copied < bytes {
-        // SAFETY: the range is readable, and nobody writes to it now.
-        let rest =
-            unsafe { std::slice::from_raw_parts((address + copied) as *const u8, bytes - copied) };
-        match rustix::io::pwrite(file, rest, offset + copied as u64)? {
-            0 => return Err(io::Error::other("the memory file takes no more")),
-            written => copied += written,
-        }
-    }
+    // SAFETY: the range is readable, and nobody writes to it now.
+    copy(unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }, file, offset)?;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
     // SAFETY: the same bytes take the place of the range.

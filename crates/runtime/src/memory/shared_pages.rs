@@ -8,6 +8,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Bytes that move at once: they are there twice meanwhile, and threads that write to them wait.
+const PART: u64 = 16 << 20;
+
 /// Pages that lie in a file.
 struct Region {
     bytes: u64,
@@ -54,31 +57,68 @@ fn overlapping(
         .filter(move |&(start, end, _)| start < range.end && range.start < end)
 }
 
+/// Takes a range out of the region that begins at `start`: the rest of it stays, and the memory of what was taken goes.
+fn take_out(regions: &mut BTreeMap<u64, Region>, start: u64, range: &Range<u64>) {
+    let Some(Region { bytes, file, shift, keys }) = regions.remove(&start) else { return };
+    let end = start + bytes;
+    let (from, to) = (range.start.max(start), range.end.min(end));
+    for (rest, rest_end) in [(start, from), (to, end)] {
+        if rest < rest_end {
+            let (bytes, shift) = (rest_end - rest, shift + (rest - start));
+            regions.insert(rest, Region { bytes, file: file.clone(), shift, keys });
+        }
+    }
+    if Arc::strong_count(&file) > 1 {
+        file.forget(shift + (from - start), to - from);
+    }
+}
+
 impl SharedPages {
     /// Lets one more key count on a range; where it lies, in file offsets and sizes. `move_to` moves what lies in no file:
-    /// offset, bytes, and where to.
+    /// offset, bytes, and where to: a range of a file, and where in it.
     pub fn share(
         &self,
         range: Range<u64>,
         store: &Arc<Store>,
-        mut move_to: impl FnMut(u64, u64, &FileRange) -> io::Result<()>,
+        mut move_to: impl FnMut(u64, u64, &FileRange, u64) -> io::Result<()>,
     ) -> io::Result<Vec<(u64, u64)>> {
         let _sharing = self.sharing.lock();
         let (whole, gaps) = self.plan(&range);
-        let moved = gaps.into_iter().try_for_each(|gap| {
-            let bytes = gap.end - gap.start;
-            let file = store.take(bytes, rustix::param::page_size() as u64)?;
-            move_to(gap.start, bytes, &file)?;
-            let mut regions = self.regions.lock();
-            let stale: Vec<u64> = overlapping(&regions, &gap).map(|(start, ..)| start).collect();
-            stale.iter().for_each(|start| _ = regions.remove(start));
-            regions.insert(gap.start, Region { bytes, file: Arc::new(file), shift: 0, keys: 1 });
-            self.count.store(regions.len(), Ordering::Release);
-            Ok(())
-        });
+        let moved = gaps.into_iter().try_for_each(|gap| self.move_gap(gap, store, &mut move_to));
         let extents = moved.map(|()| self.count_key(&range));
         self.unshare(whole);
         extents
+    }
+
+    /// Moves what lies in a gap, a part at a time: so no more than a part is there twice. On failure what was moved stays in
+    /// its file.
+    fn move_gap(
+        &self,
+        gap: Range<u64>,
+        store: &Arc<Store>,
+        move_to: &mut impl FnMut(u64, u64, &FileRange, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let file = store.take(gap.end - gap.start, rustix::param::page_size() as u64)?;
+        let file = Arc::new(file);
+        let mut at = gap.start;
+        while at < gap.end {
+            let part = at..gap.end.min(at + PART);
+            let (bytes, shift) = (part.end - at, at - gap.start);
+            move_to(at, bytes, &file, shift)?;
+            let mut regions = self.regions.lock();
+            let stale: Vec<u64> = overlapping(&regions, &part).map(|(start, ..)| start).collect();
+            stale.into_iter().for_each(|start| take_out(&mut regions, start, &part));
+            match regions.get_mut(&gap.start) {
+                Some(moved) if shift > 0 => moved.bytes += bytes,
+                _ => {
+                    let region = Region { bytes, file: file.clone(), shift, keys: 1 };
+                    _ = regions.insert(gap.start, region);
+                }
+            }
+            self.count.store(regions.len(), Ordering::Release);
+            at = part.end;
+        }
+        Ok(())
     }
 
     /// What is moved for a range: all that it comes to with the regions that become part of its own, and what of that lies in no
@@ -157,24 +197,15 @@ impl SharedPages {
         let mut regions = self.regions.lock();
         let unused: Vec<_> = overlapping(&regions, range)
             .filter(|&(.., keys)| keys == 0)
-            .map(|(start, end, _)| (start, start.max(range.start), end.min(range.end), end))
+            .map(|(start, end, _)| (start, start.max(range.start), end.min(range.end)))
             .collect();
         let mut outcome = Ok(());
-        for (start, from, to, end) in unused {
+        for (start, from, to) in unused {
             if let Err(error) = renew(from, to - from) {
                 outcome = Err(error);
                 continue;
             }
-            let Some(Region { file, shift, .. }) = regions.remove(&start) else { continue };
-            for (rest, rest_end) in [(start, from), (to, end)] {
-                if rest < rest_end {
-                    let (bytes, shift) = (rest_end - rest, shift + (rest - start));
-                    regions.insert(rest, Region { bytes, file: file.clone(), shift, keys: 0 });
-                }
-            }
-            if from > start || to < end {
-                file.forget(shift + (from - start), to - from);
-            }
+            take_out(&mut regions, start, &(from..to));
         }
         self.count.store(regions.len(), Ordering::Release);
         outcome
@@ -194,7 +225,7 @@ mod tests {
     ) -> (Vec<u64>, Vec<(u64, u64)>) {
         let mut moved = Vec::new();
         let extents =
-            pages.share(range.start * PAGE..range.end * PAGE, store, |offset, bytes, _| {
+            pages.share(range.start * PAGE..range.end * PAGE, store, |offset, bytes, _, _| {
                 moved.extend([offset / PAGE, bytes / PAGE]);
                 Ok(())
             });
@@ -219,7 +250,7 @@ mod tests {
         share(&pages, &store, 20..21);
         pages.unshare(20 * PAGE..21 * PAGE);
         let mut moves = 0;
-        let extents = pages.share(4 * PAGE..10 * PAGE, &store, |_, _, _| {
+        let extents = pages.share(4 * PAGE..10 * PAGE, &store, |_, _, _, _| {
             moves += 1;
             if moves > 1 {
                 return Ok(());
@@ -236,6 +267,39 @@ mod tests {
         assert_eq!(restored(&pages, 0..100), []);
         pages.unshare(4 * PAGE..10 * PAGE);
         assert_eq!(restored(&pages, 0..100).len(), 6);
+    }
+
+    #[test]
+    fn large_ranges_move_in_parts_and_what_was_moved_stays_when_one_fails() {
+        let (pages, store) = (SharedPages::default(), Arc::new(Store::new("cairn-test").unwrap()));
+        share(&pages, &store, 1..3);
+        pages.unshare(PAGE..3 * PAGE);
+        let part = PART / PAGE;
+        let whole = 2 * PAGE..(2 * part + 5) * PAGE;
+        let mut moved = Vec::new();
+        let failed = pages.share(whole.clone(), &store, |offset, bytes, _, shift| {
+            moved.push((offset / PAGE, bytes / PAGE, shift / PAGE));
+            match moved.len() {
+                1 => Ok(()),
+                _ => Err(io::Error::other("no memory")),
+            }
+        });
+        // The region from page 1 on becomes part of it.
+        assert!(failed.is_err());
+        assert_eq!(moved, [(1, part, 0), (1 + part, part, part)]);
+        assert!(pages.overlaps(&(part * PAGE..(part + 1) * PAGE)));
+        assert!(!pages.overlaps(&((part + 1) * PAGE..whole.end)));
+        let mut moved = Vec::new();
+        let extents = pages.share(whole.clone(), &store, |offset, bytes, _, shift| {
+            moved.push((offset / PAGE, bytes / PAGE, shift / PAGE));
+            Ok(())
+        });
+        assert_eq!(moved, [(1, part, 0), (1 + part, part, part), (1 + 2 * part, 4, 2 * part)]);
+        let extents = extents.unwrap();
+        assert_eq!((extents.len(), extents[0].1), (1, whole.end - whole.start));
+        pages.unshare(whole);
+        assert_eq!(restored(&pages, 0..10 * part), [1, 2 * part + 4]);
+        assert_eq!(store.take(PAGE, PAGE).unwrap().offset(), 0, "all of the file is free");
     }
 
     #[test]

@@ -329,10 +329,10 @@ impl Source {
         if range.end > self.committed() {
             return Err(io::Error::other("no memory is there"));
         }
-        self.shared.share(range, store, |offset, bytes, target| {
-            let address = self.pointer(offset) as usize;
+        self.shared.share(range, store, |offset, bytes, target, shift| {
+            let (address, to) = (self.pointer(offset) as usize, target.offset() + shift);
             // SAFETY: committed memory of this source, which never unmaps it; the file range is kept by `shared`.
-            unsafe { move_to_file(address, bytes as usize, target.file(), target.offset()) }
+            unsafe { move_to_file(address, bytes as usize, target.file(), to) }
         })
     }
 
