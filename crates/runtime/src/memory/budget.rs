@@ -37,6 +37,14 @@ impl Budget {
         is_claimed
     }
 
+    /// Counts bytes that are in use, whether there is room for them or not: nobody asked before. They are given back as others are.
+    pub fn charge(&self, bytes: u64) {
+        let used = self.used.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        if let Some(claims) = &self.claims {
+            claims.set_least(used);
+        }
+    }
+
     /// Gives bytes back.
     pub fn give(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::AcqRel);

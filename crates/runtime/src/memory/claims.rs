@@ -104,6 +104,15 @@ impl Claims {
         granted.is_some()
     }
 
+    /// Makes the claim cover bytes that are in use already, whatever others have claimed.
+    pub fn set_least(&self, used: u64) {
+        let _growing = self.growing.lock();
+        if used > self.claimed.load(SeqCst) {
+            self.store.publish(used);
+            self.claimed.store(used, SeqCst);
+        }
+    }
+
     fn try_claim(&self, bytes: u64, before: u64) -> bool {
         self.store.publish(bytes);
         fence(SeqCst);

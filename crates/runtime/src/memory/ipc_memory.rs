@@ -74,10 +74,13 @@ impl Memory {
                 let offset = arena.offset(address).unwrap_or_default();
                 let pages = offset / page * page..(offset + bytes).next_multiple_of(page);
                 let store = self.vmm.store(Place::Device(device))?;
-                let extents = arena.source().share(pages.clone(), &store).map_err(|error| {
-                    let text = format!("{bytes} bytes at {address:#x} cannot be shared: {error}");
+                let refused = |reason: String| {
+                    let text = format!("{bytes} bytes at {address:#x} cannot be shared: {reason}");
                     Error::new(Code::MemoryAllocation, text)
-                })?;
+                };
+                self.vmm.expect_maps().map_err(refused)?;
+                let extents = arena.source().share(pages.clone(), &store);
+                let extents = extents.map_err(|error| refused(error.to_string()))?;
                 (extents, Some(pages), (offset % page) as u32)
             }
         };
@@ -147,6 +150,7 @@ impl Memory {
         if let Some(address) = again() {
             return Ok(address);
         }
+        self.settle_shared();
         let block = self.map_import(key, device)?;
         let mut tables = self.ipc.tables.lock();
         let address = match tables.imports.get_mut(&key) {

@@ -138,9 +138,10 @@ impl Memory {
                 is_protected,
                 config.callback_limits.log,
                 progress.clone(),
+                budget.clone(),
                 spine.clone(),
             ),
-            sharing: Sharing::default(),
+            sharing: Sharing::new(budget),
             ipc: IpcMemory::default(),
             outstanding: Arc::default(),
             progress,
@@ -167,6 +168,12 @@ impl Memory {
         &self.outstanding
     }
 
+    /// Brings up to date what processes hold of each other.
+    fn settle_shared(&self) {
+        self.vmm.collect_lent();
+        self.sharing.settle();
+    }
+
     /// The figures of a device.
     pub fn usage(&self, device: u32) -> Usage {
         self.devices[device as usize].usage()
@@ -180,6 +187,7 @@ impl Memory {
     /// Free and total bytes of a device, quarantined bytes counted as free.
     pub fn info(&self, device: u32) -> (u64, u64) {
         self.vmm.release_unmapped();
+        self.settle_shared();
         let arena = &self.devices[device as usize];
         (arena.free_bytes(), arena.capacity)
     }

@@ -8,7 +8,8 @@ use super::shortage::Cause;
 use crate::error::Result;
 
 impl Memory {
-    /// Tries until there is memory, or waiting cannot help. Pools give back what they have free first; then freed memory
+    /// Tries until there is memory, or waiting cannot help. Pools give back what they have free first, and what other processes let go
+    /// of is taken back; then freed memory
     /// leaves the quarantines, as `pressure` allows. `try_once` gets whether to respect the limit of the quarantine.
     pub(super) fn retry_allocation(
         &self,
@@ -26,7 +27,9 @@ impl Memory {
                 return Ok(address);
             }
             let quarantine_full = matches!(attempt, Attempt::QuarantineFull);
-            if !quarantine_full && !std::mem::replace(&mut trimmed, true) && self.trim_pools() {
+            if !quarantine_full && !std::mem::replace(&mut trimmed, true) {
+                self.settle_shared();
+                self.trim_pools();
                 continue;
             }
             match attempt {

@@ -184,14 +184,12 @@ impl Memory {
         }
     }
 
-    /// Gives everything that pools have free back to their devices; true if there was anything.
-    pub(super) fn trim_pools(&self) -> bool {
-        let trim = |pool: &Arc<StreamPool>| {
-            let bytes = self.trim_pool(pool, 0);
-            self.finish_pool(pool);
-            bytes > 0 || pool.has_ended()
-        };
-        self.pools.all().iter().filter(|pool| trim(pool)).count() > 0
+    /// Gives everything that pools have free back to their devices.
+    pub(super) fn trim_pools(&self) {
+        for pool in self.pools.all() {
+            self.trim_pool(&pool, 0);
+            self.finish_pool(&pool);
+        }
     }
 
     /// The largest owners of an arena's memory, as a string.

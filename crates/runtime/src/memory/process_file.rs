@@ -1,6 +1,9 @@
 //! Memory files, which end with their process: a child of `fork` has nothing of them.
 
+use super::system_limits::limit;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::process::Resource;
+use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
@@ -20,6 +23,17 @@ static FIRST: Chunk = Chunk::new();
 impl Chunk {
     const fn new() -> Chunk {
         Chunk { descriptors: [const { AtomicI32::new(NONE) }; IN_CHUNK], next: OnceLock::new() }
+    }
+}
+
+/// Fails where the system would end the process for a file of this size (`ulimit -f`).
+pub fn expect_room(bytes: u64) -> io::Result<()> {
+    match limit(Resource::Fsize) {
+        limit if limit < bytes => {
+            let text = format!("ulimit -f allows files of {limit} bytes, and it takes {bytes}");
+            Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
+        }
+        _ => Ok(()),
     }
 }
 

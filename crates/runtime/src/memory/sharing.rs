@@ -21,6 +21,7 @@ pub use peer::Import;
 
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
+use crate::memory::budget::Budget;
 use crate::memory::vmm::{ForeignRange, ForeignStore, Store};
 use crate::sync::{Arc, Weak};
 use directory::Directory;
@@ -36,19 +37,26 @@ pub struct Sharing {
     signals: OnceLock<Arc<Store>>,
     /// Memory files of other processes that are in use, by device and inode.
     files: Mutex<HashMap<(u64, u64), Weak<ForeignStore>>>,
+    budget: Arc<Budget>,
 }
 
-impl Default for Sharing {
-    fn default() -> Sharing {
+impl Sharing {
+    /// Nothing yet. What was imported counts in the budget once its owner has ended.
+    pub fn new(budget: Arc<Budget>) -> Sharing {
         Sharing {
             directory: OnceLock::new(),
             signals: OnceLock::new(),
             files: Mutex::new(Rank::Sharing, HashMap::new()),
+            budget,
         }
     }
-}
 
-impl Sharing {
+    /// Accounts for the memory of processes that have ended, as far as this one holds it and no other accounts for it.
+    pub fn settle(&self) {
+        let files: Vec<_> = self.files.lock().values().filter_map(Weak::upgrade).collect();
+        files.iter().for_each(|file| file.settle());
+    }
+
     /// Makes something known under a new key.
     pub fn export(&self, export: &Export) -> Result<Key> {
         if self.directory.get().is_none() {
@@ -108,7 +116,7 @@ impl Sharing {
             match files.get(&inode).and_then(Weak::upgrade) {
                 Some(store) => store,
                 None => {
-                    let store = Arc::new(ForeignStore::new(fresh.file));
+                    let store = Arc::new(ForeignStore::new(fresh.file, self.budget.clone()));
                     files.insert(inode, Arc::downgrade(&store));
                     store
                 }

@@ -32,6 +32,7 @@ use crate::clock::Progress;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
 use crate::memory::arena::Arena;
+use crate::memory::budget::Budget;
 use crate::memory::locate::{AddressBlock, BlockKind};
 use crate::record::Spine;
 use crate::record::event::MemoryKind;
@@ -64,6 +65,7 @@ pub struct VirtualMemory {
     log_after: Duration,
     is_protected: bool,
     progress: Arc<Progress>,
+    budget: Arc<Budget>,
     spine: Arc<Spine>,
 }
 
@@ -101,6 +103,7 @@ impl VirtualMemory {
         is_protected: bool,
         log_after: Duration,
         progress: Arc<Progress>,
+        budget: Arc<Budget>,
         spine: Arc<Spine>,
     ) -> VirtualMemory {
         VirtualMemory {
@@ -113,7 +116,21 @@ impl VirtualMemory {
             log_after,
             is_protected,
             progress,
+            budget,
             spine,
+        }
+    }
+
+    /// Makes sure that the process may have some more memory maps; the reason if not.
+    pub fn expect_maps(&self) -> std::result::Result<(), String> {
+        mapping::take_maps(&mut self.tables.lock())
+    }
+
+    /// Takes back what other processes held after it was freed here, as far as they let go of it. Costs a load for each device
+    /// without a memory file.
+    pub fn collect_lent(&self) {
+        for store in self.stores.iter().filter_map(OnceLock::get) {
+            store.lent();
         }
     }
 
@@ -130,10 +147,11 @@ impl VirtualMemory {
         let store = Store::new(&name).map_err(|error| {
             Error::new(
                 Code::MemoryAllocation,
-                format!("no memory file for {place}: {error} (ulimit -n, ulimit -f?)"),
+                format!("no memory file for {place}: {error} (ulimit -n?)"),
             )
         })?;
-        Ok(self.stores[number].get_or_init(|| Arc::new(store)).clone())
+        let store = Arc::new(store.charging(self.budget.clone()));
+        Ok(self.stores[number].get_or_init(|| store).clone())
     }
 
     fn window(&self, _tables: &mut Tables) -> Result<&Window> {

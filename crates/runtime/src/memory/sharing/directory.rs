@@ -3,7 +3,7 @@
 use super::area::{Area, Place};
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
-use crate::memory::process_file::ProcessFile;
+use crate::memory::process_file::{self, ProcessFile};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{pread, pwrite};
@@ -146,7 +146,9 @@ struct Slot {
 impl Directory {
     /// No slot is used.
     pub fn new() -> Result<Directory> {
-        let file = memfd_create(NAME, MemfdFlags::CLOEXEC).map_err(|error| {
+        let file = process_file::expect_room(2 * AREA)
+            .and_then(|()| Ok(memfd_create(NAME, MemfdFlags::CLOEXEC)?));
+        let file = file.map_err(|error| {
             let text = format!("no memory file for what is shared: {error} (ulimit -n?)");
             Error::new(Code::MemoryAllocation, text)
         })?;

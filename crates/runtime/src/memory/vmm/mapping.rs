@@ -17,8 +17,8 @@ const MAPS_PER_PIECE: u64 = 4;
 /// The most maps that pieces leave to the rest of the process, whose heap and stacks need some: without them it ends.
 const SPARE_MAPS: u64 = 4096;
 
-/// Makes sure that the process may have the maps of one more piece. Counts them only when the last count leaves it open.
-fn take_maps(tables: &mut Tables) -> std::result::Result<(), String> {
+/// Makes sure that the process may have the maps of one more piece, or of something like it. Counts them only when the last count leaves it open.
+pub(super) fn take_maps(tables: &mut Tables) -> std::result::Result<(), String> {
     if tables.maps_left < MAPS_PER_PIECE {
         let Some((maps, limit)) = system_limits::maps_and_limit() else { return Ok(()) };
         let spare = SPARE_MAPS.min(limit / 8);

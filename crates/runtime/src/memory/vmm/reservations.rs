@@ -1,5 +1,6 @@
 //! Addresses, taken and given back.
 
+use super::mapping::take_maps;
 use super::window::{self, WINDOW};
 use super::{VirtualMemory, busy, range_of, tables};
 use crate::error::{Code, Error, Result};
@@ -14,13 +15,18 @@ impl VirtualMemory {
             let text = format!("no {bytes} bytes of addresses can be reserved: {reason}");
             Error::new(Code::MemoryAllocation, text)
         };
-        let too_many = || exhausted("virtual memory has 8 TiB of them, and they are in use");
+        let too_many = || {
+            exhausted(
+                "virtual memory has 8 TiB of them, and no range of that size among them is free",
+            )
+        };
         let (size, align) = tables::shape(bytes).ok_or_else(too_many)?;
         let mut tables = match expected {
             Some(start) => self.vacate_released(&range_of(start, size))?,
             None => self.tables.lock(),
         };
         self.reap(&mut tables);
+        take_maps(&mut tables).map_err(|reason| exhausted(&reason))?;
         let window = self.window(&mut tables)?;
         let refused =
             |error: std::io::Error| exhausted(&format!("the kernel says: {error} (ulimit -v?)"));
