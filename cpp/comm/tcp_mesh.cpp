@@ -59,6 +59,8 @@ struct Waits {
         const CairnCommPart *part;
         bool receive;
         char *frame;  // null: the body
+        // The peer was gone when the body should have been received: the frame may have come all the same, and says why.
+        std::optional<Failure> noBody;
     };
 
     std::vector<One> all;
@@ -317,7 +319,7 @@ class TcpMesh : public Mesh, private Ticked {
         auto peer = static_cast<int>(part.peer);
         uint64_t bytes = part.count;
         bool isShort = bytes <= kInFrame;
-        all.push_back({context.createUnboundBuffer(frame, kFrameBytes), &part, receive, frame});
+        all.push_back({context.createUnboundBuffer(frame, kFrameBytes), &part, receive, frame, std::nullopt});
         if (receive) {
             all.back().buffer->recv(peer, frameSlot(part.slot), 0, kFrameBytes);
         } else {
@@ -330,10 +332,19 @@ class TcpMesh : public Mesh, private Ticked {
         if (isShort) {
             return;
         }
-        all.push_back({context.createUnboundBuffer(part.bytes, part.count), &part, receive, nullptr});
-        auto &body = *all.back().buffer;
+        auto body = context.createUnboundBuffer(part.bytes, part.count);
         uint64_t slot = bodySlot(part.slot, bytes);
-        receive ? body.recv(peer, slot, 0, bytes) : body.send(peer, slot, 0, bytes);
+        if (!receive) {
+            body->send(peer, slot, 0, bytes);
+        } else {
+            try {
+                body->recv(peer, slot, 0, bytes);
+            } catch (const std::exception &error) {
+                all.back().noBody = gone(peer, error);
+                return;
+            }
+        }
+        all.push_back({std::move(body), &part, receive, nullptr, std::nullopt});
     }
 
     Failure gone(int peer, const std::exception &error) {
@@ -367,6 +378,9 @@ class TcpMesh : public Mesh, private Ticked {
         memcpy(&bytes, one.frame, sizeof bytes);
         if (bytes != one.part->count) {
             throw Failure::lengths(peer, one.part->slot, bytes, one.part->count);
+        }
+        if (one.noBody) {
+            throw *one.noBody;
         }
         if (bytes > 0 && bytes <= kInFrame) {
             memcpy(one.part->bytes, one.frame + sizeof bytes, bytes);

@@ -1123,6 +1123,22 @@ aclError aclrtRandomNumAsync(
 /** A hint about the cache; it has no effect here. */
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
 
+/** Bytes of a description of a range for such hints. */
+aclError aclrtCmoGetDescSize(size_t *size);
+
+/** Describes a range in device memory. */
+aclError aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size);
+
+/** A hint about the range that device memory describes: ACL_RT_CMO_TYPE_PREFETCH. `reserve` is NULL. */
+aclError aclrtCmoAsyncWithDesc(
+    void *cmoDesc, aclrtCmoType cmoType, aclrtStream stream, const void *reserve);
+
+/** Writes what a cache has of a range to memory. */
+aclError aclrtMemFlush(void *devPtr, size_t size);
+
+/** Forgets what a cache has of a range. */
+aclError aclrtMemInvalidate(void *devPtr, size_t size);
+
 /** Whether a unit of a device can reach host memory. */
 aclError aclrtHostMemMapCapabilities(
     uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability *capabilities);
@@ -1146,6 +1162,22 @@ aclError aclrtGetOverflowStatus(void *outputAddr, size_t outputSize, aclrtStream
 
 /** Clears the overflow status, in stream order. */
 aclError aclrtResetOverflowStatus(aclrtStream stream);
+
+/** As aclrtGetOverflowStatus. */
+aclError aclrtGetFloatOverflowStatus(void *outputAddr, uint64_t outputSize, aclrtStream stream);
+
+/** As aclrtResetOverflowStatus. */
+aclError aclrtResetFloatOverflowStatus(aclrtStream stream);
+
+/**
+ * As aclrtGetOverflowStatus, but on chips of the A2 and A3 families the status is written to the address of device
+ * memory that stands in the first eight bytes at `outputAddr`.
+ */
+aclError aclrtNpuGetFloatOverFlowStatus(
+    void *outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream);
+
+/** As aclrtResetOverflowStatus. */
+aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream);
 
 /** Whether a stream checks for overflow. */
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
@@ -1188,8 +1220,17 @@ aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo);
 /** Tries to repair it. */
 aclError aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo);
 
-/** Sets how long an operator may run, in microseconds; gives the value that is used. */
+/** Sets how long an operator may run, in microseconds; gives the value that is used: UINT64_MAX for 0, without end. */
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
+
+/** Sets that in milliseconds; 0 is without end. */
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
+
+/** How long an operator may run, in milliseconds; UINT32_MAX is without end. */
+aclError aclrtGetOpExecuteTimeout(uint32_t *const timeoutMs);
+
+/** Such limits are multiples of this, in microseconds. */
+aclError aclrtGetOpTimeOutInterval(uint64_t *interval);
 
 /* ---- Physical memory and addresses ---- */
 

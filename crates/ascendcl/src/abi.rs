@@ -4723,6 +4723,21 @@ pub mod signature {
         cmoType: aclrtCmoType,
         stream: aclrtStream,
     ) -> aclError;
+    /// A hint about the range that device memory describes: ACL_RT_CMO_TYPE_PREFETCH. `reserve` is NULL.
+    pub type aclrtCmoAsyncWithDesc = unsafe extern "C" fn(
+        cmoDesc: *mut core::ffi::c_void,
+        cmoType: aclrtCmoType,
+        stream: aclrtStream,
+        reserve: *const core::ffi::c_void,
+    ) -> aclError;
+    /// Bytes of a description of a range for such hints.
+    pub type aclrtCmoGetDescSize = unsafe extern "C" fn(size: *mut usize) -> aclError;
+    /// Describes a range in device memory.
+    pub type aclrtCmoSetDesc = unsafe extern "C" fn(
+        cmoDesc: *mut core::ffi::c_void,
+        src: *mut core::ffi::c_void,
+        size: usize,
+    ) -> aclError;
     /// Creates a context on a device and makes it current on the calling thread.
     pub type aclrtCreateContext =
         unsafe extern "C" fn(context: *mut aclrtContext, deviceId: i32) -> aclError;
@@ -4840,6 +4855,12 @@ pub mod signature {
     /// The number of the event.
     pub type aclrtGetEventId =
         unsafe extern "C" fn(event: aclrtEvent, eventId: *mut u32) -> aclError;
+    /// As aclrtGetOverflowStatus.
+    pub type aclrtGetFloatOverflowStatus = unsafe extern "C" fn(
+        outputAddr: *mut core::ffi::c_void,
+        outputSize: u64,
+        stream: aclrtStream,
+    ) -> aclError;
     /// Where a kernel is loaded.
     pub type aclrtGetFunctionAddr = unsafe extern "C" fn(
         funcHandle: aclrtFuncHandle,
@@ -4877,6 +4898,10 @@ pub mod signature {
     /// The number of a notify.
     pub type aclrtGetNotifyId =
         unsafe extern "C" fn(notify: aclrtNotify, notifyId: *mut u32) -> aclError;
+    /// How long an operator may run, in milliseconds; UINT32_MAX is without end.
+    pub type aclrtGetOpExecuteTimeout = unsafe extern "C" fn(timeoutMs: *mut u32) -> aclError;
+    /// Such limits are multiples of this, in microseconds.
+    pub type aclrtGetOpTimeOutInterval = unsafe extern "C" fn(interval: *mut u64) -> aclError;
     /// Copies the 64 bytes of the overflow status to device memory, in stream order.
     pub type aclrtGetOverflowStatus = unsafe extern "C" fn(
         outputAddr: *mut core::ffi::c_void,
@@ -5055,6 +5080,9 @@ pub mod signature {
         shareType: aclrtMemSharedHandleType,
         shareableHandle: *mut core::ffi::c_void,
     ) -> aclError;
+    /// Writes what a cache has of a range to memory.
+    pub type aclrtMemFlush =
+        unsafe extern "C" fn(devPtr: *mut core::ffi::c_void, size: usize) -> aclError;
     /// What a device, or the host, may do with mapped memory: an aclrtMemAccessFlags.
     pub type aclrtMemGetAccess = unsafe extern "C" fn(
         virPtr: *mut core::ffi::c_void,
@@ -5091,6 +5119,9 @@ pub mod signature {
         flags: u64,
         handle: *mut aclrtDrvMemHandle,
     ) -> aclError;
+    /// Forgets what a cache has of a range.
+    pub type aclrtMemInvalidate =
+        unsafe extern "C" fn(devPtr: *mut core::ffi::c_void, size: usize) -> aclError;
     /// As aclrtMapMem; no device may touch the memory before aclrtMemSetAccess.
     pub type aclrtMemMapNoAccess = unsafe extern "C" fn(
         virPtr: *mut core::ffi::c_void,
@@ -5322,6 +5353,17 @@ pub mod signature {
     /// Names the processes that may import.
     pub type aclrtNotifySetImportPid =
         unsafe extern "C" fn(notify: aclrtNotify, pid: *mut i32, num: usize) -> aclError;
+    /// As aclrtResetOverflowStatus.
+    pub type aclrtNpuClearFloatOverFlowStatus =
+        unsafe extern "C" fn(checkMode: u32, stream: aclrtStream) -> aclError;
+    /** As aclrtGetOverflowStatus, but on chips of the A2 and A3 families the status is written to the address of device
+    memory that stands in the first eight bytes at `outputAddr`.*/
+    pub type aclrtNpuGetFloatOverFlowStatus = unsafe extern "C" fn(
+        outputAddr: *mut core::ffi::c_void,
+        outputSize: u64,
+        checkMode: u32,
+        stream: aclrtStream,
+    ) -> aclError;
     /// The last failed code of the calling thread.
     pub type aclrtPeekAtLastError = unsafe extern "C" fn(level: aclrtLastErrLevel) -> aclError;
     /// What is known of an address.
@@ -5410,6 +5452,8 @@ pub mod signature {
     /// Queues a reset of the event.
     pub type aclrtResetEvent =
         unsafe extern "C" fn(event: aclrtEvent, stream: aclrtStream) -> aclError;
+    /// As aclrtResetOverflowStatus.
+    pub type aclrtResetFloatOverflowStatus = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
     /// Clears the overflow status, in stream order.
     pub type aclrtResetOverflowStatus = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
     /// Sets all of a stream back to the limits of its device.
@@ -5435,9 +5479,11 @@ pub mod signature {
     ) -> aclError;
     /// How long an operator may run, in seconds.
     pub type aclrtSetOpExecuteTimeOut = unsafe extern "C" fn(timeout: u32) -> aclError;
-    /// Sets how long an operator may run, in microseconds; gives the value that is used.
+    /// Sets how long an operator may run, in microseconds; gives the value that is used: UINT64_MAX for 0, without end.
     pub type aclrtSetOpExecuteTimeOutV2 =
         unsafe extern "C" fn(timeout: u64, actualTimeout: *mut u64) -> aclError;
+    /// Sets that in milliseconds; 0 is without end.
+    pub type aclrtSetOpExecuteTimeOutWithMs = unsafe extern "C" fn(timeout: u32) -> aclError;
     /// How long a task may wait for an event, in seconds; 0 means indefinitely.
     pub type aclrtSetOpWaitTimeout = unsafe extern "C" fn(timeout: u32) -> aclError;
     /// Sets an attribute of a stream.
@@ -5921,6 +5967,9 @@ pub enum Entry {
     aclrtBinaryGetFunction,
     aclrtBinaryLoadFromData,
     aclrtCmoAsync,
+    aclrtCmoAsyncWithDesc,
+    aclrtCmoGetDescSize,
+    aclrtCmoSetDesc,
     aclrtCreateContext,
     aclrtCreateEvent,
     aclrtCreateEventExWithFlag,
@@ -5962,6 +6011,7 @@ pub enum Entry {
     aclrtGetErrorVerbose,
     aclrtGetEventAvailNum,
     aclrtGetEventId,
+    aclrtGetFloatOverflowStatus,
     aclrtGetFunctionAddr,
     aclrtGetLastError,
     aclrtGetLogicDevIdByPhyDevId,
@@ -5971,6 +6021,8 @@ pub enum Entry {
     aclrtGetMemUsageInfo,
     aclrtGetMemcpyDescSize,
     aclrtGetNotifyId,
+    aclrtGetOpExecuteTimeout,
+    aclrtGetOpTimeOutInterval,
     aclrtGetOverflowStatus,
     aclrtGetPhyDevIdByLogicDevId,
     aclrtGetPhyDevIdByUserDevId,
@@ -6009,12 +6061,14 @@ pub enum Entry {
     aclrtMapMem,
     aclrtMemExportToShareableHandle,
     aclrtMemExportToShareableHandleV2,
+    aclrtMemFlush,
     aclrtMemGetAccess,
     aclrtMemGetAddressRange,
     aclrtMemGetAllocationGranularity,
     aclrtMemGetAllocationPropertiesFromHandle,
     aclrtMemImportFromShareableHandle,
     aclrtMemImportFromShareableHandleV2,
+    aclrtMemInvalidate,
     aclrtMemMapNoAccess,
     aclrtMemPoolCreate,
     aclrtMemPoolDestroy,
@@ -6047,6 +6101,8 @@ pub enum Entry {
     aclrtNotifyGetExportKey,
     aclrtNotifyImportByKey,
     aclrtNotifySetImportPid,
+    aclrtNpuClearFloatOverFlowStatus,
+    aclrtNpuGetFloatOverFlowStatus,
     aclrtPeekAtLastError,
     aclrtPointerGetAttributes,
     aclrtProcessReport,
@@ -6068,6 +6124,7 @@ pub enum Entry {
     aclrtResetDeviceForce,
     aclrtResetDeviceResLimit,
     aclrtResetEvent,
+    aclrtResetFloatOverflowStatus,
     aclrtResetOverflowStatus,
     aclrtResetStreamResLimit,
     aclrtSetCurrentContext,
@@ -6077,6 +6134,7 @@ pub enum Entry {
     aclrtSetMemcpyDesc,
     aclrtSetOpExecuteTimeOut,
     aclrtSetOpExecuteTimeOutV2,
+    aclrtSetOpExecuteTimeOutWithMs,
     aclrtSetOpWaitTimeout,
     aclrtSetStreamAttribute,
     aclrtSetStreamConfigOpt,
@@ -6123,7 +6181,7 @@ pub enum Entry {
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 522usize;
+    pub const COUNT: usize = 534usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -6449,6 +6507,9 @@ impl Entry {
         "aclrtBinaryGetFunction",
         "aclrtBinaryLoadFromData",
         "aclrtCmoAsync",
+        "aclrtCmoAsyncWithDesc",
+        "aclrtCmoGetDescSize",
+        "aclrtCmoSetDesc",
         "aclrtCreateContext",
         "aclrtCreateEvent",
         "aclrtCreateEventExWithFlag",
@@ -6490,6 +6551,7 @@ impl Entry {
         "aclrtGetErrorVerbose",
         "aclrtGetEventAvailNum",
         "aclrtGetEventId",
+        "aclrtGetFloatOverflowStatus",
         "aclrtGetFunctionAddr",
         "aclrtGetLastError",
         "aclrtGetLogicDevIdByPhyDevId",
@@ -6499,6 +6561,8 @@ impl Entry {
         "aclrtGetMemUsageInfo",
         "aclrtGetMemcpyDescSize",
         "aclrtGetNotifyId",
+        "aclrtGetOpExecuteTimeout",
+        "aclrtGetOpTimeOutInterval",
         "aclrtGetOverflowStatus",
         "aclrtGetPhyDevIdByLogicDevId",
         "aclrtGetPhyDevIdByUserDevId",
@@ -6537,12 +6601,14 @@ impl Entry {
         "aclrtMapMem",
         "aclrtMemExportToShareableHandle",
         "aclrtMemExportToShareableHandleV2",
+        "aclrtMemFlush",
         "aclrtMemGetAccess",
         "aclrtMemGetAddressRange",
         "aclrtMemGetAllocationGranularity",
         "aclrtMemGetAllocationPropertiesFromHandle",
         "aclrtMemImportFromShareableHandle",
         "aclrtMemImportFromShareableHandleV2",
+        "aclrtMemInvalidate",
         "aclrtMemMapNoAccess",
         "aclrtMemPoolCreate",
         "aclrtMemPoolDestroy",
@@ -6575,6 +6641,8 @@ impl Entry {
         "aclrtNotifyGetExportKey",
         "aclrtNotifyImportByKey",
         "aclrtNotifySetImportPid",
+        "aclrtNpuClearFloatOverFlowStatus",
+        "aclrtNpuGetFloatOverFlowStatus",
         "aclrtPeekAtLastError",
         "aclrtPointerGetAttributes",
         "aclrtProcessReport",
@@ -6596,6 +6664,7 @@ impl Entry {
         "aclrtResetDeviceForce",
         "aclrtResetDeviceResLimit",
         "aclrtResetEvent",
+        "aclrtResetFloatOverflowStatus",
         "aclrtResetOverflowStatus",
         "aclrtResetStreamResLimit",
         "aclrtSetCurrentContext",
@@ -6605,6 +6674,7 @@ impl Entry {
         "aclrtSetMemcpyDesc",
         "aclrtSetOpExecuteTimeOut",
         "aclrtSetOpExecuteTimeOutV2",
+        "aclrtSetOpExecuteTimeOutWithMs",
         "aclrtSetOpWaitTimeout",
         "aclrtSetStreamAttribute",
         "aclrtSetStreamConfigOpt",

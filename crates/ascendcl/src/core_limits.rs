@@ -1,17 +1,10 @@
-//! Limits of cores, overflow, details of errors and memory: what a CPU keeps and reports.
+//! Limits of cores, details of errors and memory: what a CPU keeps and reports.
 
 use crate::abi;
-use crate::built_in_tasks::put;
-use crate::copy_forms::Closure;
 use crate::door::{self, Handle, entry, runtime, write};
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::soc;
-use cairn_runtime::task::{Body, Location, Span, Task};
 use std::ffi::c_char;
-use std::sync::Arc;
-
-/// Bytes of the overflow status.
-const STATUS_BYTES: usize = 64;
 
 /// The kind of core by number.
 fn kind(kind: abi::aclrtDevResLimitType) -> Result<usize> {
@@ -113,59 +106,6 @@ entry! {
         unsafe { write(value, "value", limit.map_or_else(|| cores(kind), Ok)?) }
     }
 
-    /// Writes the overflow status of the process in stream order: 1 in its first four bytes if a result was too large on a
-    /// stream that saturates and checks.
-    fn aclrtGetOverflowStatus(address: Handle, size: usize, stream: Handle) {
-        door::not_null(address, "outputAddr")?;
-        if size != STATUS_BYTES {
-            return Err(Error::refused(format!("outputSize {size}: the status has {STATUS_BYTES} bytes")));
-        }
-        let runtime = runtime()?;
-        let stream = runtime.stream(stream as usize)?;
-        let location = Location::Device(stream.spec.device);
-        let to = Span { address: address as usize, bytes: STATUS_BYTES, location };
-        let (shared, name) = (runtime.shared.clone(), "aclrtGetOverflowStatus");
-        let work = move || {
-            let mut status = [0u8; STATUS_BYTES];
-            status[0] = u8::from(shared.overflow.is_raised());
-            put(name, &shared.memory, to.address, &status)
-        };
-        let writes = [to].into_iter().collect();
-        stream.submit(Task { name, reads: Default::default(), writes, body: Body::Work(Arc::new(Closure(work))) }).map(drop)
-    }
-
-    /// Clears the overflow status of the process in stream order.
-    fn aclrtResetOverflowStatus(stream: Handle) {
-        let runtime = runtime()?;
-        let stream = runtime.stream(stream as usize)?;
-        let shared = runtime.shared.clone();
-        let work = move || {
-            shared.overflow.reset();
-            Ok(())
-        };
-        let body = Body::Work(Arc::new(Closure(work)));
-        stream.submit(Task { name: "aclrtResetOverflowStatus", reads: Default::default(), writes: Default::default(), body }).map(drop)
-    }
-
-    /// Whether a stream that saturates raises the overflow status.
-    fn aclrtSetStreamOverflowSwitch(stream: Handle, flag: u32) {
-        if flag > 1 {
-            return Err(Error::refused(format!("flag {flag}: expected 0 (off) or 1 (on)")));
-        }
-        let runtime = runtime()?;
-        runtime.stream(stream as usize)?.overflow.set_checks(flag == 1);
-        Ok(())
-    }
-
-    /// Whether a stream checks for overflow.
-    fn aclrtGetStreamOverflowSwitch(stream: Handle, flag: *mut u32) {
-        door::not_null(flag, "flag")?;
-        let runtime = runtime()?;
-        let checks = runtime.stream(stream as usize)?.overflow.checks();
-        // SAFETY: not null; valid for writes of the flag.
-        unsafe { write(flag, "flag", u32::from(checks)) }
-    }
-
     /// What went wrong on a device: nothing that is the device's.
     fn aclrtGetErrorVerbose(id: i32, info: *mut abi::aclrtErrorInfo) {
         door::not_null(info, "errorInfo")?;
@@ -222,27 +162,6 @@ entry! {
         }
         // SAFETY: not null; valid for writes of the count.
         unsafe { write(count, "outputNum", parts.len()) }
-    }
-
-    /// How long an operator may run; they are not stopped here.
-    fn aclrtSetOpExecuteTimeOutV2(timeout: u64, actual: *mut u64) {
-        door::not_null(actual, "actualTimeout")?;
-        runtime()?.current_context()?;
-        // SAFETY: not null; valid for writes of the number.
-        unsafe { write(actual, "actualTimeout", timeout) }
-    }
-
-    /// A hint about the cache.
-    fn aclrtCmoAsync(source: Handle, size: usize, type_: abi::aclrtCmoType, stream: Handle) {
-        door::not_null(source, "src")?;
-        if size == 0 {
-            return Err(Error::invalid("size 0: it must be positive"));
-        }
-        if type_ > abi::ACL_RT_CMO_TYPE_FLUSH {
-            return Err(Error::invalid(format!("cmoType {type_}: expected 0 to 3")));
-        }
-        let runtime = runtime()?;
-        runtime.stream(stream as usize).map(drop)
     }
 
     /// Whether a unit of a device can reach host memory: all can.

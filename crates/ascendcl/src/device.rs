@@ -178,26 +178,6 @@ entry! {
         unsafe { write(status, "deviceStatus", abi::ACL_RT_DEVICE_STATUS_NORMAL) }
     }
 
-    /// Sets how the process treats overflow of floating point numbers, on streams that are made from now on. It needs no device.
-    fn aclrtSetDeviceSatMode(mode: abi::aclrtFloatOverflowMode) {
-        cairn_runtime::logs::install();
-        match mode {
-            abi::ACL_RT_OVERFLOW_MODE_SATURATION | abi::ACL_RT_OVERFLOW_MODE_INFNAN => {}
-            _ => {
-                let text = format!("overflow mode {mode}: expected 0 (saturate) or 1 (inf and nan)");
-                return Err(Error::refused(text));
-            }
-        }
-        soc::set_overflow_mode(mode);
-        Ok(())
-    }
-
-    /// How the process treats overflow of floating point numbers, as it was set.
-    fn aclrtGetDeviceSatMode(mode: *mut abi::aclrtFloatOverflowMode) {
-        // SAFETY: null or valid for writes of the mode.
-        unsafe { write(mode, "mode", soc::overflow_mode()) }
-    }
-
     /// The process id outside of any container, as far as we can see: our own.
     fn aclrtDeviceGetBareTgid(pid: *mut i32) {
         // SAFETY: null or valid for writes of the id.
@@ -216,14 +196,6 @@ entry! {
     fn aclrtGetPhyDevIdByLogicDevId(logic: i32, phy: *mut i32) { same_id(logic, phy) }
     /// Logical and physical ids of the machine are the same.
     fn aclrtGetLogicDevIdByPhyDevId(phy: i32, logic: *mut i32) { same_id(phy, logic) }
-
-    /// Accepted without effect: operators do not time out.
-    fn aclrtSetOpExecuteTimeOut(timeout: u32) {
-        let runtime = runtime()?;
-        runtime.current_context()?;
-        log::debug!("operators may take {timeout} s");
-        Ok(())
-    }
 
     /// Seconds a stream waits for an event when the call says nothing; 0 is for ever.
     fn aclrtSetOpWaitTimeout(timeout: u32) {

@@ -46,7 +46,7 @@ use shared::Shared;
 use std::time::{Duration, Instant};
 use stream::{FailureMode, Stream};
 use sync::Arc;
-use sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Streams a device has room for, as on A2 and A3 parts.
 pub const STREAMS_PER_DEVICE: usize = 1984;
@@ -86,6 +86,7 @@ pub struct Runtime {
     live_notifies: AtomicU32,
     watcher: Arc<ipc::Watcher>,
     wait_limit_s: AtomicU32,
+    op_limit_us: AtomicU64,
 }
 
 impl Runtime {
@@ -118,6 +119,7 @@ impl Runtime {
             live_notifies: AtomicU32::new(0),
             watcher: Arc::default(),
             wait_limit_s: AtomicU32::new(0),
+            op_limit_us: AtomicU64::new(u64::MAX),
         })
     }
 
@@ -142,6 +144,16 @@ impl Runtime {
     /// Seconds a stream waits for an event when the call says nothing; 0 is for ever.
     pub fn set_wait_limit(&self, seconds: u32) {
         self.wait_limit_s.store(seconds, Ordering::Release);
+    }
+
+    /// Microseconds that an operator may take, as the program says; `u64::MAX` is for ever. No operator is stopped.
+    pub fn set_op_limit_us(&self, limit: u64) {
+        self.op_limit_us.store(limit, Ordering::Release);
+    }
+
+    /// That limit.
+    pub fn op_limit_us(&self) -> u64 {
+        self.op_limit_us.load(Ordering::Acquire)
     }
 
     /// The context of the calling thread.

@@ -51,6 +51,11 @@ pub fn padded_workspace_bytes(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(WORKSPACE)
 }
 
+/// Whether the overflow status of a chip is written to an address that is in memory, not to the one that is given.
+pub fn overflow_status_is_behind_a_pointer(name: &str) -> bool {
+    name.starts_with("Ascend910B") || name.starts_with("Ascend910_93")
+}
+
 /// The properties of a chip that programs ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chip {

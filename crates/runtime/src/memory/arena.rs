@@ -290,9 +290,13 @@ impl Arena {
         (inner.live, inner.waiting())
     }
 
-    /// Bytes an allocation may still get, quarantined ones counted as free.
+    /// Bytes an allocation may still get, quarantined ones counted as free. What may leave the quarantine does so first: then it
+    /// shows whether other processes hold it.
     pub fn free_bytes(&self) -> u64 {
-        let live = self.inner.lock().live;
+        let mut inner = self.inner.lock();
+        self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
+        let live = inner.live;
+        drop(inner);
         (self.capacity - live).min(self.budget.free())
     }
 
