@@ -1155,6 +1155,12 @@ aclError aclrtGetMemUceInfo(
 aclError aclrtMemUceRepair(
     int32_t deviceId, aclrtMemUceInfo *memUceInfoArray, size_t arraySize);
 
+/* ---- Capture of graphs ---- */
+
+/** Whether a stream captures, and into what; one of both may be NULL. */
+aclError aclmdlRICaptureGetInfo(
+    aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI);
+
 /* ---- Overflow ---- */
 
 /** Copies the 64 bytes of the overflow status to device memory, in stream order. */
@@ -1213,6 +1219,9 @@ aclError aclrtUnuseStreamResInCurrentThread(aclrtStream stream);
 
 /** The limit that holds for the calling thread. */
 aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
+
+/** What tells a device from all others. */
+aclError aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid);
 
 /** What went wrong on a device. */
 aclError aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo);

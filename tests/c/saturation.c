@@ -93,7 +93,7 @@ int main(void)
     aclrtStream before = NULL;
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
-    CHECK_OK(aclrtMalloc(&status, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtMalloc(&status, 128, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtCreateStream(&before));
 
     GROUP("acl_copy_7 a stream made before keeps infinities, and the status stays clear");
@@ -143,6 +143,40 @@ int main(void)
     CHECK_EQ(overflow_status(), 1);
     CHECK_OK(aclrtFree(sum));
     CHECK_OK(aclrtFree(other));
+
+    GROUP("acl_copy_7 the other functions of the status");
+    uint32_t words[32];
+    uint64_t address = (uint64_t)(uintptr_t)status + 64;
+    void *indirect = NULL;
+    memset(words, 0xff, sizeof words);
+    CHECK_OK(aclrtMalloc(&indirect, 128, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtGetFloatOverflowStatus(status, 64, stream));
+    /* On this chip the status goes to the address that is in memory, and to no other. */
+    CHECK_OK(aclrtMemcpy(indirect, 8, &address, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    CHECK_OK(aclrtNpuGetFloatOverFlowStatus(indirect, 64, 0, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMemcpy(words, 128, status, 128, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(words[0] == 1 && words[1] == 0 && words[16] == 1 && words[31] == 0);
+    CHECK_OK(aclrtMemcpy(words, 8, indirect, 8, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(memcmp(words, &address, 8) == 0);
+    CHECK_OK(aclrtResetFloatOverflowStatus(stream));
+    CHECK_EQ(overflow_status(), 0);
+    multiply(HALF_60000, HALF_60000, 1, results);
+    CHECK_EQ(overflow_status(), 1);
+    CHECK_OK(aclrtNpuClearFloatOverFlowStatus(0, stream));
+    CHECK_EQ(overflow_status(), 0);
+    CHECK_FAIL(aclrtGetFloatOverflowStatus(status, 63, stream), ACL_ERROR_RT_PARAM_INVALID, "outputSize 63");
+    CHECK_FAIL(aclrtGetFloatOverflowStatus(NULL, 64, stream), ACL_ERROR_INVALID_PARAM, "outputAddr");
+    CHECK_FAIL(aclrtNpuGetFloatOverFlowStatus(indirect, 65, 0, stream), ACL_ERROR_RT_PARAM_INVALID, "outputSize 65");
+    CHECK_FAIL(aclrtResetFloatOverflowStatus(&address), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    CHECK_FAIL(aclrtNpuClearFloatOverFlowStatus(0, &address), ACL_ERROR_RT_INVALID_HANDLE, "0x");
+    /* An address in memory that is none: the task fails, and says so. */
+    address = 12345;
+    CHECK_OK(aclrtMemcpy(indirect, 8, &address, 8, ACL_MEMCPY_HOST_TO_DEVICE));
+    CHECK_OK(aclrtNpuGetFloatOverFlowStatus(indirect, 64, 0, stream));
+    CHECK(aclrtSynchronizeStream(stream) != 0);
+    CHECK(strstr(aclGetRecentErrMsg(), "aclrtNpuGetFloatOverFlowStatus") != NULL);
+    CHECK_OK(aclrtFree(indirect));
 
     CHECK_OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
     CHECK_OK(aclrtFree(status));

@@ -273,20 +273,39 @@ static void attributes(void)
     GROUP("acl_3_2_36 attributes of a stream");
     CHECK_OK(aclrtCreateStream(&stream));
     memset(&value, 0, sizeof value);
-    CHECK_FAIL(
-        aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_USER_CUSTOM_TAG, &value),
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "3");
-    CHECK_FAIL(
-        aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, &value),
-        ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "2");
+    const struct {
+        aclrtStreamAttr attr;
+        uint32_t before, after, wrong;
+    } numbers[] = {
+        {ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, 0, 1, 2},
+        {ACL_STREAM_ATTR_CACHE_OP_INFO, 0, 1, 3},
+        {ACL_STREAM_ATTR_PRIORITY, 0, 5, 8},
+        {ACL_STREAM_ATTR_USER_CUSTOM_TAG, 0, 4000000000u, 0},
+    };
+    for (int i = 0; i < 4; i++) {
+        aclrtStreamAttr attr = numbers[i].attr;
+        CHECK_OK(aclrtGetStreamAttribute(stream, attr, &value));
+        CHECK_EQ(value.reserve[0], numbers[i].before);
+        value.reserve[0] = numbers[i].after;
+        CHECK_OK(aclrtSetStreamAttribute(stream, attr, &value));
+        if (numbers[i].wrong) {
+            value.reserve[0] = numbers[i].wrong;
+            CHECK_FAIL(aclrtSetStreamAttribute(stream, attr, &value), ACL_ERROR_RT_PARAM_INVALID, "expected 0");
+        }
+        memset(&value, 0x77, sizeof value);
+        CHECK_OK(aclrtGetStreamAttribute(stream, attr, &value));
+        CHECK_EQ(value.reserve[0], numbers[i].after);
+    }
+    uint32_t priority = 9, checks = 9;
+    CHECK_OK(aclrtStreamGetPriority(stream, &priority));
+    CHECK_EQ(priority, 5);
+    CHECK_OK(aclrtGetStreamOverflowSwitch(stream, &checks));
+    CHECK_EQ(checks, 1);
     value.failureMode = ACL_STOP_ON_FAILURE;
     CHECK_OK(aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &value));
     value.failureMode = 77;
     CHECK_OK(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FAILURE_MODE, &value));
     CHECK_EQ(value.failureMode, ACL_STOP_ON_FAILURE);
-    value.streamPriority = 77;
-    CHECK_OK(aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_PRIORITY, &value));
-    CHECK(value.streamPriority <= 7);
     CHECK_FAIL(
         aclrtSetStreamAttribute(stream, (aclrtStreamAttr)99, &value), ACL_ERROR_RT_PARAM_INVALID, "99");
     CHECK_FAIL(

@@ -1,4 +1,4 @@
-"""Operators that Cairn does not have: what a torch user reads."""
+"""Operators and functions that Cairn does not have: what a torch user reads."""
 
 import support
 
@@ -34,6 +34,38 @@ call = lambda: torch_npu.npu_advance_step_flashattn(*(numbers(2), numbers(2, 1),
 text = cases.error_of(call)
 assert "Cairn refuses this function: its documents have no usable formula" in text, text
 """
+
+FUNCTIONS = """
+import pathlib, sys
+import torch, torch_npu
+import cases
+
+x = torch.ones(4, device="npu")
+
+def capture():
+    with torch.npu.graph(torch.npu.NPUGraph()):
+        x + 1
+
+LACKING = {
+    "aclmdlRICaptureBegin": capture,
+    "aclrtGetDeviceUtilizationRate": torch.npu.utilization,
+    "aclrtSubscribeReport": lambda: torch_npu.npu._subscribe_report(torch.npu.current_stream()),
+}
+for name, call in LACKING.items():
+    text = cases.error_of(call)
+    assert f"\\nCairn lacks {name}: " in text, text
+assert not torch.npu.is_current_stream_capturing()
+assert torch.equal((x + 1).cpu(), torch.full((4,), 2.0))
+
+handler = torch_npu.profiler.tensorboard_trace_handler(sys.argv[1])
+with torch_npu.profiler.profile(on_trace_ready=handler):
+    x + 1
+assert list(pathlib.Path(sys.argv[1]).glob("*/ASCEND_PROFILER_OUTPUT/trace_view.json"))
+"""
+
+
+def test_functions_that_are_not_there_say_so_in_the_first_line(tmp_path):
+    support.run_script(FUNCTIONS, arguments=[str(tmp_path)])
 
 
 def test_functions_without_usable_documentation_say_so():

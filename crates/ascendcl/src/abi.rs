@@ -4241,6 +4241,12 @@ pub mod signature {
         workSize: *mut usize,
         weightSize: *mut usize,
     ) -> aclError;
+    /// Whether a stream captures, and into what; one of both may be NULL.
+    pub type aclmdlRICaptureGetInfo = unsafe extern "C" fn(
+        stream: aclrtStream,
+        status: *mut aclmdlRICaptureStatus,
+        modelRI: *mut aclmdlRI,
+    ) -> aclError;
     /// Sets whether the fourth channel comes first.
     pub type aclmdlSetAIPPAxSwapSwitch =
         unsafe extern "C" fn(aippParmsSet: *mut aclmdlAIPP, axSwapSwitch: i8) -> aclError;
@@ -4799,6 +4805,9 @@ pub mod signature {
     /// The least and the most urgent priority.
     pub type aclrtDeviceGetStreamPriorityRange =
         unsafe extern "C" fn(leastPriority: *mut i32, greatestPriority: *mut i32) -> aclError;
+    /// What tells a device from all others.
+    pub type aclrtDeviceGetUuid =
+        unsafe extern "C" fn(deviceId: i32, uuid: *mut aclrtUuid) -> aclError;
     /// 1 when access is enabled, else 0.
     pub type aclrtDevicePeerAccessStatus =
         unsafe extern "C" fn(deviceId: i32, peerDeviceId: i32, status: *mut i32) -> aclError;
@@ -5895,6 +5904,7 @@ pub enum Entry {
     aclmdlQueryExeOMDesc,
     aclmdlQuerySize,
     aclmdlQuerySizeFromMem,
+    aclmdlRICaptureGetInfo,
     aclmdlSetAIPPAxSwapSwitch,
     aclmdlSetAIPPByInputIndex,
     aclmdlSetAIPPCropParams,
@@ -5993,6 +6003,7 @@ pub enum Entry {
     aclrtDeviceEnablePeerAccess,
     aclrtDeviceGetBareTgid,
     aclrtDeviceGetStreamPriorityRange,
+    aclrtDeviceGetUuid,
     aclrtDevicePeerAccessStatus,
     aclrtEventElapsedTime,
     aclrtEventGetTimestamp,
@@ -6181,7 +6192,7 @@ pub enum Entry {
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 534usize;
+    pub const COUNT: usize = 536usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -6435,6 +6446,7 @@ impl Entry {
         "aclmdlQueryExeOMDesc",
         "aclmdlQuerySize",
         "aclmdlQuerySizeFromMem",
+        "aclmdlRICaptureGetInfo",
         "aclmdlSetAIPPAxSwapSwitch",
         "aclmdlSetAIPPByInputIndex",
         "aclmdlSetAIPPCropParams",
@@ -6533,6 +6545,7 @@ impl Entry {
         "aclrtDeviceEnablePeerAccess",
         "aclrtDeviceGetBareTgid",
         "aclrtDeviceGetStreamPriorityRange",
+        "aclrtDeviceGetUuid",
         "aclrtDevicePeerAccessStatus",
         "aclrtEventElapsedTime",
         "aclrtEventGetTimestamp",

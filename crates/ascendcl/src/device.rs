@@ -85,6 +85,13 @@ entry! {
         unsafe { write(value, "value", result) }
     }
 
+    /// What tells a device from all others.
+    fn aclrtDeviceGetUuid(id: i32, uuid: *mut abi::aclrtUuid) {
+        let bytes = cairn_runtime::machine::device_uuid(machine_id(i64::from(id))?);
+        // SAFETY: null or valid for writes of the identifier.
+        unsafe { write(uuid, "uuid", abi::aclrtUuid { bytes: bytes.map(|byte| byte as c_char) }) }
+    }
+
     /// Free and total memory of the calling thread's device.
     fn aclrtGetMemInfo(attribute: abi::aclrtMemAttr, free: *mut usize, total: *mut usize) {
         if attribute > abi::ACL_MEM_P2P_HUGE1G {

@@ -23,6 +23,7 @@ mod app_log;
 mod built_in_tasks;
 mod cache_hints;
 mod callable;
+mod capture;
 mod compile_option;
 mod context;
 mod copies;

@@ -18,8 +18,8 @@ pub fn set_per_process(is_per_process: bool) {
 
 /// Keeps the error message of a failure. That of a function which Cairn does not have begins with saying so.
 pub fn keep(function: &str, code: i32, text: &str) {
-    let is_absent =
-        code == Code::FeatureNotSupport as i32 && crate::unsupported::is_listed(function);
+    let codes = [Code::FeatureNotSupport as i32, Code::ApiNotSupported as i32];
+    let is_absent = codes.contains(&code) && crate::unsupported::is_listed(function);
     match (is_absent, function.starts_with("Hc")) {
         (false, _) => keep_text(&format!("E{code}: {function}: {text}")),
         (true, false) => keep_text(&format!("Cairn lacks {function}: {text} (E{code})")),

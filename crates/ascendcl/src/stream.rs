@@ -6,6 +6,7 @@ use crate::door::{self, Handle, entry, out_entry, runtime, value_entry, write};
 use crate::trampoline::UserFunction;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::stream::Stream;
+use cairn_runtime::worker::PRIORITIES;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex};
@@ -130,7 +131,7 @@ entry! {
     /// The priority of a stream.
     fn aclrtStreamGetPriority(stream: Handle, priority: *mut u32) {
         // SAFETY: null or valid for writes of the priority.
-        unsafe { write(priority, "priority", any(stream)?.spec.priority) }
+        unsafe { write(priority, "priority", any(stream)?.settings.priority()) }
     }
 
     /// The number of a stream.
@@ -144,15 +145,25 @@ entry! {
         runtime()?.set_failure_mode(&*explicit(stream)?, mode)
     }
 
-    /// Sets an attribute of a stream. Only the failure mode can be changed.
+    /// Sets an attribute of a stream.
     fn aclrtSetStreamAttribute(stream: Handle, attr: abi::aclrtStreamAttr, value: *mut abi::aclrtStreamAttrValue) {
         let stream = explicit(stream)?;
         door::not_null(value, "value")?;
+        // SAFETY: not null; the user passes a value, all of whose fields are numbers.
+        let number = u64::from(unsafe { (*value).reserve }[0]);
         match attr {
-            // SAFETY: not null; the user passes a value of this kind.
-            abi::ACL_STREAM_ATTR_FAILURE_MODE => runtime()?.set_failure_mode(&stream, unsafe { (*value).failureMode }),
-            other => Err(unsupported_attribute(other)),
+            // SAFETY: as above.
+            abi::ACL_STREAM_ATTR_FAILURE_MODE => runtime()?.set_failure_mode(&stream, unsafe { (*value).failureMode })?,
+            abi::ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK => stream.overflow.set_checks(switch(attr, number)?),
+            abi::ACL_STREAM_ATTR_USER_CUSTOM_TAG => stream.settings.set_tag(number as u32),
+            abi::ACL_STREAM_ATTR_CACHE_OP_INFO => stream.settings.set_keeps_op_info(switch(attr, number)?),
+            abi::ACL_STREAM_ATTR_PRIORITY if number < PRIORITIES as u64 => stream.settings.set_priority(number as u32),
+            abi::ACL_STREAM_ATTR_PRIORITY => {
+                return Err(Error::refused(format!("priority {number}: expected 0 to {}", PRIORITIES - 1)));
+            }
+            other => return Err(unknown_attribute(other)),
         }
+        Ok(())
     }
 
     /// An attribute of a stream.
@@ -161,8 +172,11 @@ entry! {
         let mut answer = abi::aclrtStreamAttrValue { reserve: [0; 4] };
         match attr {
             abi::ACL_STREAM_ATTR_FAILURE_MODE => answer.failureMode = stream.failure_mode() as u64,
-            abi::ACL_STREAM_ATTR_PRIORITY => answer.streamPriority = stream.spec.priority,
-            other => return Err(unsupported_attribute(other)),
+            abi::ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK => answer.overflowSwitch = stream.overflow.checks().into(),
+            abi::ACL_STREAM_ATTR_USER_CUSTOM_TAG => answer.userCustomTag = stream.settings.tag(),
+            abi::ACL_STREAM_ATTR_CACHE_OP_INFO => answer.cacheOpInfoSwitch = stream.settings.keeps_op_info().into(),
+            abi::ACL_STREAM_ATTR_PRIORITY => answer.streamPriority = stream.settings.priority(),
+            other => return Err(unknown_attribute(other)),
         }
         // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", answer) }
@@ -173,7 +187,7 @@ entry! {
         door::not_null(greatest, "greatestPriority")?;
         // SAFETY: null or valid for writes of the numbers.
         unsafe {
-            write(least, "leastPriority", cairn_runtime::worker::PRIORITIES as i32 - 1)?;
+            write(least, "leastPriority", PRIORITIES as i32 - 1)?;
             write(greatest, "greatestPriority", 0)
         }
     }
@@ -242,12 +256,18 @@ fn with_config<T>(
     body(unsafe { &mut *config.cast_mut() })
 }
 
-/// The failure of an attribute that is not supported.
-fn unsupported_attribute(attr: abi::aclrtStreamAttr) -> Error {
-    match attr {
-        1..=5 => {
-            Error::new(Code::FeatureNotSupport, format!("stream attribute {attr} is not supported"))
+/// The failure of an attribute that there is not.
+fn unknown_attribute(attr: abi::aclrtStreamAttr) -> Error {
+    Error::refused(format!("stream attribute {attr}: expected 1 to 5"))
+}
+
+/// The value of an attribute that is off or on.
+fn switch(attr: abi::aclrtStreamAttr, value: u64) -> Result<bool> {
+    match value {
+        0 | 1 => Ok(value == 1),
+        _ => {
+            let text = format!("stream attribute {attr}: {value}, expected 0 (off) or 1 (on)");
+            Err(Error::refused(text))
         }
-        _ => Error::refused(format!("stream attribute {attr}: expected 1 to 5")),
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// that nobody reads. Those after `elsewhere` are defined in other files:
 /// they check their arguments and then fail.
 macro_rules! unsupported {
-    (elsewhere $($checked:ident)*; $($returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
+    (elsewhere $($checked:ident)*; $($code:ident $returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
         $($(
             /// Not supported yet. Arguments are not read, so none are declared.
             #[unsafe(no_mangle)]
@@ -21,7 +21,7 @@ macro_rules! unsupported {
                 if process::forked() {
                     return $forked;
                 }
-                report(stringify!($name), &IS_LOGGED);
+                report(stringify!($name), Code::$code as i32, &IS_LOGGED);
                 $answer
             }
         )*)*
@@ -46,10 +46,10 @@ pub fn is_listed(name: &str) -> bool {
 }
 
 /// Keeps the failure for the thread, and logs it once.
-fn report(name: &str, is_logged: &AtomicBool) {
+fn report(name: &str, code: i32, is_logged: &AtomicBool) {
     let text = "it is not supported yet, docs/coverage.md lists what works";
-    door::set_last_code(Code::FeatureNotSupport as i32);
-    message::keep(name, Code::FeatureNotSupport as i32, text);
+    door::set_last_code(code);
+    message::keep(name, code, text);
     if !is_logged.swap(true, Ordering::Relaxed) {
         cairn_runtime::logs::install();
         log::error!("Cairn lacks {name}: {text}");
@@ -60,8 +60,10 @@ fn report(name: &str, is_logged: &AtomicBool) {
 const HCCL: c_int = 5;
 /// `HCCL_E_INTERNAL`.
 const HCCL_FORKED: c_int = 4;
-/// CANN's code.
+/// CANN's code of the runtime. torch_npu takes it for a device that is too old, warns, and goes on.
 const ACL: c_int = Code::FeatureNotSupport as c_int;
+/// CANN's code of functions that are not there. torch_npu raises.
+const API: c_int = Code::ApiNotSupported as c_int;
 
 unsupported! {
     elsewhere
@@ -70,7 +72,7 @@ unsupported! {
         aclmdlBundleLoadModelWithMem aclmdlBundleQueryInfoFromFile aclmdlBundleQueryInfoFromMem aclmdlBundleUnload
         aclmdlBundleUnloadModel aclmdlCreateAndGetOpDesc aclmdlLoadFromFileWithQ
         aclmdlLoadFromMemWithQ aclmdlSetAIPPByInputIndex aclmdlSetInputAIPP;
-    c_int = ACL, forked Code::RtInternal as c_int;
+    FeatureNotSupport c_int = ACL, forked Code::RtInternal as c_int;
         aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp acldumpRegCallback acldumpUnregCallback aclRecoverAllHcclTasks aclmdlFinalizeDump aclmdlInitDump
         aclmdlQueryExeOMDesc aclmdlSetDump
         aclopCreateKernel aclopRegisterCompileFunc aclopSetKernelArgs aclopSetKernelWorkspaceSizes
@@ -78,8 +80,10 @@ unsupported! {
         aclrtBinaryGetFunction aclrtBinaryLoadFromData aclrtGetFunctionAddr aclrtProcessReport
         acltdtDestroyChannel acltdtDestroyDataset
         acltdtGetDimsFromItem acltdtReceiveTensor rtDevBinaryRegister rtFunctionRegister
-        rtGetC2cCtrlAddr rtKernelLaunch;
-    c_int = HCCL, forked HCCL_FORKED;
+        rtGetC2cCtrlAddr rtKernelLaunch
+        aclrtCntNotifyCreate aclrtCntNotifyDestroy aclrtCntNotifyGetId aclrtCntNotifyRecord aclrtCntNotifyReset aclrtCntNotifyWaitWithTimeout
+        aclrtIpcMemImportPidInterServer aclrtMemMapSelectedLink aclrtMemMapSetLink aclrtNotifySetImportPidInterServer;
+    FeatureNotSupport c_int = HCCL, forked HCCL_FORKED;
         HcclAicpuKernelLaunch HcclAllocComResource HcclAllocComResourceByTiling HcclBatchGet HcclBatchPut HcclChannelAcquire
         HcclChannelAcquireWithConfig HcclChannelConfigCreate HcclChannelConfigDestroy HcclChannelConfigSetInt HcclChannelConfigSetStr
         HcclChannelDestroy HcclChannelGetHcclBuffer HcclChannelGetRemoteMems HcclChannelQuery HcclCommAssignCcuIns HcclCommBindMem HcclCommMemReg
@@ -113,15 +117,65 @@ unsupported! {
         HcommThreadFree HcommThreadNotifyRecordOnThread HcommThreadNotifyWaitOnThread HcommThreadNotifyWaitOnThreadWithDefaultTimeout
         HcommThreadResAcquireTimeOut HcommThreadResGetInfo HcommWriteNbi HcommWriteNbiOnThread HcommWriteOnThread HcommWriteReduceOnThread
         HcommWriteReduceWithNotifyOnThread HcommWriteWithNotifyNbi HcommWriteWithNotifyNbiOnThread HcommWriteWithNotifyOnThread;
-    bool = false, forked false;
+    FeatureNotSupport bool = false, forked false;
         HcomGetSecAddrCopyFlag;
-    *mut c_void = std::ptr::null_mut(), forked std::ptr::null_mut();
+    FeatureNotSupport *mut c_void = std::ptr::null_mut(), forked std::ptr::null_mut();
         aclCreateGraphDumpOpt acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
         acltdtGetDataItem;
-    u64 = 0, forked 0;
+    FeatureNotSupport u64 = 0, forked 0;
         MsprofGetHashId MsprofSysCycleTime acltdtGetDataSizeFromItem acltdtGetDatasetSize
         acltdtGetDimNumFromItem;
-    c_int = -1, forked -1;
+    FeatureNotSupport c_int = -1, forked -1;
         MsprofRegisterCallback MsprofReportAdditionalInfo MsprofReportApi MsprofReportCompactInfo
         acltdtGetDataTypeFromItem;
+    ApiNotSupported c_int = API, forked Code::RtInternal as c_int;
+        aclFinalizeCallbackRegister aclFinalizeCallbackUnRegister aclInitCallbackRegister aclInitCallbackUnRegister aclblasCreateHandleForGemmEx
+        aclblasCreateHandleForGemvEx aclblasCreateHandleForHgemm aclblasCreateHandleForHgemv aclblasCreateHandleForS8gemm aclblasCreateHandleForS8gemv
+        aclblasGemmEx aclblasGemvEx aclblasHgemm aclblasHgemv aclblasS8gemm aclblasS8gemv acldumpGetExceptionInfoPath acldumpSaveExceptionInfo
+        aclmdlRIAbort aclmdlRIAddCondTask aclmdlRIBindStream aclmdlRIBuildBegin aclmdlRIBuildEnd aclmdlRICaptureBegin aclmdlRICaptureEnd
+        aclmdlRICaptureTaskGrpBegin aclmdlRICaptureTaskGrpEnd aclmdlRICaptureTaskUpdateBegin aclmdlRICaptureTaskUpdateEnd
+        aclmdlRICaptureToModelRIBegin aclmdlRICondHandleCreate aclmdlRICondHandleGetCondPtr aclmdlRIDebugJsonPrint aclmdlRIDebugPrint aclmdlRIDestroy
+        aclmdlRIDestroyRegisterCallback aclmdlRIDestroyUnregisterCallback aclmdlRIEndTask aclmdlRIExecute aclmdlRIExecuteAsync aclmdlRIGetId
+        aclmdlRIGetName aclmdlRIGetStreams aclmdlRIGetTasksByStream aclmdlRIKernelTaskGetAttribute aclmdlRISetName aclmdlRITaskDisable
+        aclmdlRITaskGetParams aclmdlRITaskGetSeqId aclmdlRITaskGetType aclmdlRITaskSetParams aclmdlRIUnbindStream aclmdlRIUpdate
+        aclplatformGetDeviceInfo aclplatformGetInstructionInfo aclprofDestroyConfig aclprofDestroyStamp aclprofDestroyStepInfo
+        aclprofDestroySubscribeConfig aclprofFinalize aclprofGetOpDescSize aclprofGetOpName aclprofGetOpNameLen aclprofGetOpNum aclprofGetOpType
+        aclprofGetOpTypeLen aclprofGetStepTimestamp aclprofInit aclprofMark aclprofMarkEx aclprofModelSubscribe aclprofModelUnSubscribe aclprofPop
+        aclprofPush aclprofRangePop aclprofRangePushEx aclprofRangeStart aclprofRangeStop aclprofSetConfig aclprofSetStampTraceMessage aclprofStart
+        aclprofStop aclrtActiveStream aclrtAllocBuf aclrtAppendBufChain aclrtBinaryGetDevAddress aclrtBinaryGetFunctionByEntry aclrtBinaryGetGlobal
+        aclrtBinaryLoad aclrtBinaryLoadFromFile aclrtBinarySetExceptionCallback aclrtBinaryUnLoad aclrtCacheLastTaskExtendInfo
+        aclrtCacheLastTaskOpInfo aclrtCheckArchCompatibility aclrtCheckMemType aclrtCmoAsyncWithBarrier aclrtCmoWaitBarrier aclrtCopyBufRef
+        aclrtCreateLabel aclrtCreateLabelList aclrtCtxGetFloatOverflowAddr aclrtDestroyBinary aclrtDestroyGroupInfo aclrtDestroyLabel
+        aclrtDestroyLabelList aclrtDeviceGetByPCIBusId aclrtDeviceGetHostAtomicCapabilities aclrtDeviceGetLimit aclrtDeviceGetP2PAtomicCapabilities
+        aclrtDeviceGetPCIBusId aclrtDeviceL2CacheFlush aclrtDeviceSetLimit aclrtDeviceTaskAbort aclrtExceptionInfoCallbackRegister
+        aclrtExceptionInfoCallbackUnregister aclrtFreeBuf aclrtFunctionGetAvailDynUbufPerBlock aclrtFunctionGetBinary aclrtFunctionGetParamCount
+        aclrtFunctionGetParamInfo aclrtGetAllGroupInfo aclrtGetArgsFromExceptionInfo aclrtGetBufChainNum aclrtGetBufData aclrtGetBufDataLen
+        aclrtGetBufFromChain aclrtGetBufUserData aclrtGetDeviceUtilizationRate aclrtGetDevicesTopo aclrtGetFuncBySymbol
+        aclrtGetFuncHandleFromExceptionInfo aclrtGetFunctionAttribute aclrtGetFunctionName aclrtGetFunctionSize aclrtGetGroupCount
+        aclrtGetGroupInfoDetail aclrtGetHardwareSyncAddr aclrtGetSymbolAddress aclrtGetSymbolSize aclrtGetThreadLastTaskId aclrtKernelArgsAppend
+        aclrtKernelArgsAppendPlaceHolder aclrtKernelArgsFinalize aclrtKernelArgsGetHandleMemSize aclrtKernelArgsGetMemSize
+        aclrtKernelArgsGetPlaceHolderBuffer aclrtKernelArgsInit aclrtKernelArgsInitByUserMem aclrtKernelArgsParaUpdate aclrtLaunchCallback
+        aclrtLaunchKernel aclrtLaunchKernelV2 aclrtLaunchKernelWithArgsArray aclrtLaunchKernelWithConfig aclrtLaunchKernelWithHostArgs
+        aclrtLaunchSIMTKernelWithArgsArray aclrtLaunchSIMTKernelWithHostArgs aclrtMallocForTaskScheduler aclrtMemAllocManaged aclrtMemManagedAdvise
+        aclrtMemManagedGetAttr aclrtMemManagedGetAttrs aclrtMemManagedPrefetchAsync aclrtMemManagedPrefetchBatchAsync aclrtMemP2PMap
+        aclrtMemcpyFromSymbol aclrtMemcpyFromSymbolAsync aclrtMemcpyToSymbol aclrtMemcpyToSymbolAsync aclrtPersistentTaskClean aclrtProcessHostFunc
+        aclrtProfTrace aclrtRecordEventWithFlag aclrtRegisterCpuFunc aclrtSetBufDataLen aclrtSetBufUserData aclrtSetDeviceTaskAbortCallback
+        aclrtSetExceptionInfoCallback aclrtSetGroup aclrtSetLabel aclrtSetTsDevice aclrtSnapShotCallbackRegister aclrtSnapShotCallbackUnregister
+        aclrtSnapShotProcessBackup aclrtSnapShotProcessLock aclrtSnapShotProcessRestore aclrtSnapShotProcessUnlock aclrtStreamStop
+        aclrtStreamWaitEventWithFlag aclrtSubscribeHostFunc aclrtSubscribeReport aclrtSwitchLabelByIndex aclrtSwitchStream aclrtTaskUpdateAsync
+        aclrtUnSubscribeHostFunc aclrtUnSubscribeReport acltdtAddDataItem acltdtAddQueueRoute acltdtAllocBuf acltdtAppendBufChain acltdtAttachQueue
+        acltdtBindQueueRoutes acltdtCleanChannel acltdtCopyBufRef acltdtCreateQueue acltdtDequeue acltdtDequeueData acltdtDestroyDataItem
+        acltdtDestroyQueue acltdtDestroyQueueAttr acltdtDestroyQueueRoute acltdtDestroyQueueRouteList acltdtDestroyQueueRouteQueryInfo acltdtEnqueue
+        acltdtEnqueueData acltdtFreeBuf acltdtGetBufChainNum acltdtGetBufData acltdtGetBufDataLen acltdtGetBufFromChain acltdtGetBufUserData
+        acltdtGetQueueAttr acltdtGetQueueRoute acltdtGetQueueRouteParam acltdtGetSliceInfoFromItem acltdtGrantQueue acltdtQueryChannelSize
+        acltdtQueryQueueRoutes acltdtSendTensor acltdtSetBufDataLen acltdtSetBufUserData acltdtSetQueueAttr acltdtSetQueueRouteQueryInfo
+        acltdtStopChannel acltdtUnbindQueueRoutes;
+    ApiNotSupported *mut c_void = std::ptr::null_mut(), forked std::ptr::null_mut();
+        acldumpGetPath aclprofCreateConfig aclprofCreateStamp aclprofCreateStepInfo aclprofCreateSubscribeConfig aclprofGetOpAttriValue
+        aclrtCreateBinary aclrtCreateGroupInfo acltdtCreateChannel acltdtCreateDataItem acltdtCreateQueueAttr acltdtCreateQueueRoute
+        acltdtCreateQueueRouteList acltdtCreateQueueRouteQueryInfo acltdtGetDatasetName;
+    ApiNotSupported u64 = 0, forked 0;
+        aclprofGetModelId aclprofGetOpDuration aclprofGetOpEnd aclprofGetOpFlag aclprofGetOpStart aclprofStr2Id aclrtGetDeviceIdFromExceptionInfo
+        aclrtGetErrorCodeFromExceptionInfo aclrtGetStreamIdFromExceptionInfo aclrtGetTaskIdFromExceptionInfo aclrtGetThreadIdFromExceptionInfo
+        acltdtGetQueueRouteNum acltdtGetTensorTypeFromItem;
 }

@@ -18,6 +18,7 @@ mod host_access;
 pub mod ipc;
 pub mod live;
 pub mod logs;
+pub mod machine;
 pub mod memory;
 pub mod overflow;
 pub mod parallel;

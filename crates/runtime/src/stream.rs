@@ -27,10 +27,12 @@ mod context_failure;
 mod emit;
 mod parked;
 mod running;
+mod settings;
 mod spec;
 mod wait;
 
 pub use context_failure::ContextFailure;
+pub use settings::StreamSettings;
 pub use spec::{FailureMode, StreamSpec, flag};
 
 const IDLE: u8 = 0;
@@ -63,6 +65,8 @@ pub struct Stream {
     failure: Mutex<Option<Error>>,
     /// What happens to results that are too large.
     pub overflow: StreamOverflow,
+    /// What the program may change.
+    pub settings: StreamSettings,
     /// The first task that a thread sleeps for; `u64::MAX` when none does.
     awaited: AtomicU64,
     done_lock: Mutex<()>,
@@ -102,7 +106,6 @@ impl Stream {
         })?;
         let stream = Arc::new(Stream {
             index,
-            spec,
             shared: shared.clone(),
             state: AtomicU8::new(IDLE),
             queued: AtomicBool::new(false),
@@ -125,6 +128,8 @@ impl Stream {
             failed: AtomicBool::new(false),
             failure: Mutex::new(Rank::Failure, None),
             overflow: StreamOverflow::default(),
+            settings: StreamSettings::new(&spec),
+            spec,
             awaited: AtomicU64::new(u64::MAX),
             done_lock: Mutex::new(Rank::Done, ()),
             done: Condvar::new(),

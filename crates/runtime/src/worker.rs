@@ -182,7 +182,7 @@ impl Scheduler {
             drop(queue);
             return;
         }
-        let priority = (stream.spec.priority as usize).min(PRIORITIES - 1);
+        let priority = (stream.settings.priority() as usize).min(PRIORITIES - 1);
         queue.ready[priority].push_back(stream);
         queue.length += 1;
         self.ready.store(queue.length, Ordering::SeqCst);
