@@ -96,6 +96,34 @@ static void neighbours(void)
         CHECK_OK(aclrtHostUnregister(bytes + i * 4096));
 }
 
+static void pinned(void)
+{
+    unsigned char *block = NULL;
+    void *device_pointer = NULL;
+    GROUP("acl_3_2_60 pinned memory is registered, so that devices can touch it");
+    CHECK_OK(aclrtMallocHost((void **)&block, SIZE));
+    CHECK_OK(aclrtHostRegister(block, SIZE, ACL_HOST_REGISTER_MAPPED, &device_pointer));
+    CHECK(device_pointer == block);
+    CHECK_CODE(
+        aclrtHostRegister(block, SIZE, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    CHECK_OK(aclrtMemsetAsync(block, SIZE, 3, SIZE, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_EQ(block[SIZE - 1], 3);
+    CHECK_OK(aclrtHostUnregister(block));
+    CHECK_CODE(aclrtHostUnregister(block), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    CHECK_EQ(location(block), ACL_MEM_LOCATION_TYPE_HOST);
+    CHECK_FAIL(
+        aclrtHostRegisterV2(block, SIZE, ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+        "pinned already");
+    CHECK_FAIL(aclrtHostRegisterV2(block, 8 << 20, ACL_HOST_REG_MAPPED), ACL_ERROR_RT_PARAM_INVALID, "cannot be registered");
+    CHECK_OK(aclrtHostRegisterV2(block + 4096, 4096, ACL_HOST_REG_MAPPED));
+
+    GROUP("acl_3_2_60 a registration ends with the pinned memory");
+    CHECK_OK(aclrtFreeHost(block));
+    CHECK_CODE(aclrtHostUnregister(block + 4096), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    CHECK_FAIL(aclrtHostRegister(block, 64, ACL_HOST_REGISTER_MAPPED, &device_pointer), ACL_ERROR_RT_PARAM_INVALID, "freed");
+}
+
 static void asynchronous(void)
 {
     static Gate gate = GATE_CLOSED;
@@ -134,6 +162,7 @@ int main(void)
     registration();
     register_v2();
     neighbours();
+    pinned();
     asynchronous();
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());

@@ -217,7 +217,7 @@ entry! {
             let text = format!("register type {kind}: expected 0 (mapped), 4 (io memory) or 8 (read only)");
             return Err(Error::new(Code::FeatureNotSupport, text));
         }
-        register(ptr, size)?;
+        register(ptr, size, false)?;
         // SAFETY: not null; valid for writes of the address.
         unsafe { write(dev_ptr, "devPtr", ptr) }
     }
@@ -228,7 +228,7 @@ entry! {
         if flags == 0 || flags & !known != 0 {
             return Err(Error::refused(format!("register flag {flags:#x}: expected a combination of {known:#x}")));
         }
-        register(ptr, size)
+        register(ptr, size, flags & abi::ACL_HOST_REG_PINNED != 0)
     }
 
     /// Ends a registration after the work that was queued before.
@@ -356,8 +356,8 @@ pub fn copy_async(
     if pageable { stream.submit_and_wait(task) } else { stream.submit(task).map(drop) }
 }
 
-/// Registers host memory of the user.
-fn register(ptr: Handle, size: u64) -> Result<()> {
+/// Registers host memory of the user: ordinary memory, or a part of a block that is pinned, unless it is to be pinned by this.
+fn register(ptr: Handle, size: u64, pins: bool) -> Result<()> {
     if ptr.is_null() {
         return Err(Error::refused("ptr is null"));
     }
@@ -372,7 +372,16 @@ fn register(ptr: Handle, size: u64) -> Result<()> {
             )))
         }
         AddressInfo::Foreign | AddressInfo::Registered(_) => {
-            runtime.shared.memory.registered().insert(ptr as usize, size as usize)
+            runtime.shared.memory.registered().insert(ptr as usize, size as usize, false)
+        }
+        AddressInfo::Pinned(Some(block)) if block.live && pins => Err(Error::new(
+            Code::HostAlreadyRegistered,
+            format!("{ptr:p} is pinned already: register it without ACL_HOST_REG_PINNED"),
+        )),
+        AddressInfo::Pinned(Some(block))
+            if block.live && size <= block.bytes - (ptr as usize - block.start) as u64 =>
+        {
+            runtime.shared.memory.registered().insert(ptr as usize, size as usize, true)
         }
         _ => {
             let what = describe(ptr as usize, &runtime.shared.memory.locate(ptr as usize));

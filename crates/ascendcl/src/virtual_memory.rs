@@ -108,9 +108,7 @@ fn reserve(size: usize, alignment: usize, expected: Handle, flags: u64) -> Resul
             "expectPtr {address:#x}: it must be a multiple of {PAGE}"
         )));
     }
-    let runtime = runtime()?;
-    runtime.current_context()?;
-    runtime.shared.memory.vmm().reserve(size as u64, expected)
+    runtime()?.shared.memory.vmm().reserve(size as u64, expected)
 }
 
 fn map(
@@ -138,7 +136,7 @@ fn map(
 }
 
 out_entry! {
-    /// Reserves addresses.
+    /// Reserves addresses. They are no device's, so the thread needs none.
     fn aclrtReserveMemAddress(address = "virPtr", size: usize, alignment: usize, expected: Handle, flags: u64) {
         reserve(size, alignment, expected, flags)
     }

@@ -290,7 +290,7 @@ fn allocations_are_emitted_after_and_frees_before() {
     );
     let mut registered = vec![0u8; 64];
     let address = registered.as_mut_ptr() as usize;
-    memory.registered().insert(address, 64).unwrap();
+    memory.registered().insert(address, 64, false).unwrap();
     memory.registered().remove(address).unwrap();
     let kind = MemoryKind::Registered;
     assert_eq!(log.take(), [format!("alloc 64 of {kind} for user"), format!("free 64 of {kind}")]);

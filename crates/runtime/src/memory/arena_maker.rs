@@ -118,10 +118,15 @@ impl Memory {
         Err(self.wrong_free(address, MemoryKind::Device(0)))
     }
 
-    /// Frees pinned host memory that begins at `address`.
+    /// Frees pinned host memory that begins at `address`; what is registered of it is not any more.
     pub fn free_host(&self, address: usize) -> Result<()> {
         match self.host.offset(address) {
-            Some(offset) => self.free_offset(&self.host, offset),
+            Some(offset) => {
+                if let Some(block) = self.host.find(offset).filter(|block| block.start == address) {
+                    self.registered.remove_inside(address..address + block.bytes as usize);
+                }
+                self.free_offset(&self.host, offset)
+            }
             None => Err(self.wrong_free(address, MemoryKind::Pinned)),
         }
     }

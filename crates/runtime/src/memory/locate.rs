@@ -11,7 +11,7 @@ pub enum AddressInfo {
     Device(u32, Option<AddressBlock>),
     /// Pinned host memory, inside an allocation if there is one.
     Pinned(Option<AddressBlock>),
-    /// Host memory that the user registered.
+    /// Host memory that the user registered, ordinary or pinned.
     Registered(AddressBlock),
     /// An address for virtual memory where nothing is mapped.
     Unmapped,
@@ -71,28 +71,25 @@ impl Memory {
             }
         }
         if let Some(offset) = self.host.offset(address) {
-            return AddressInfo::Pinned(self.host.find(offset));
+            return self.registered_at(address).unwrap_or(AddressInfo::Pinned(self.host.find(offset)));
         }
         if self.vmm.contains(address) {
             return match self.vmm.run(address) {
                 Some((Place::Device(device), block)) => AddressInfo::Device(device, Some(block)),
-                Some((Place::Host, block)) => AddressInfo::Pinned(Some(block)),
+                Some((Place::Host, block)) => {
+                    self.registered_at(address).unwrap_or(AddressInfo::Pinned(Some(block)))
+                }
                 None => AddressInfo::Unmapped,
             };
         }
-        match self.registered.find(address) {
-            Some((start, bytes)) => {
-                let (bytes, kind) = (bytes as u64, BlockKind::Allocation);
-                AddressInfo::Registered(AddressBlock {
-                    start,
-                    bytes,
-                    live: true,
-                    huge: false,
-                    kind,
-                })
-            }
-            None => AddressInfo::Foreign,
-        }
+        self.registered_at(address).unwrap_or(AddressInfo::Foreign)
+    }
+
+    /// Host memory that the user registered, ordinary or pinned.
+    fn registered_at(&self, address: usize) -> Option<AddressInfo> {
+        let (start, bytes) = self.registered.find(address)?;
+        let (bytes, kind) = (bytes as u64, BlockKind::Allocation);
+        Some(AddressInfo::Registered(AddressBlock { start, bytes, live: true, huge: false, kind }))
     }
 
     /// The innermost block around an address: one of a user's allocator, one of a pool, or an
