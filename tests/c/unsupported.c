@@ -85,8 +85,9 @@ static uint64_t call(const char *name)
 static void says_so(const char *name)
 {
     char expected[200];
-    const char *text = aclGetRecentErrMsg();
-    snprintf(expected, sizeof expected, "Cairn lacks %s: ", name);
+    const char *text = aclGetRecentErrMsg(), *suffix = strstr(name, "GetWorkspaceSize");
+    int length = suffix ? (int)(suffix - name) : (int)strlen(name);
+    snprintf(expected, sizeof expected, "Cairn lacks %.*s: ", length, name);
     if (!CHECK(text != NULL && strncmp(text, expected, strlen(expected)) == 0))
         printf("  it says: %s\n", text ? text : "nothing");
 }
@@ -118,7 +119,8 @@ static void each_of_the_list(void)
         if (strncmp(name, "aclmdl", 6) == 0 && strncmp(name, "aclmdlRI", 8) != 0)
             continue;
         int result = (int)call(name);
-        if (!CHECK(result == 0 || result == ACL_ERROR_API_NOT_SUPPORT || result == ACL_ERROR_RT_FEATURE_NOT_SUPPORT || result == 5 || result == -1))
+        if (!CHECK(result == 0 || result == ACL_ERROR_API_NOT_SUPPORT || result == ACL_ERROR_RT_FEATURE_NOT_SUPPORT || result == 5 || result == -1 ||
+                   (result == 561003 && strncmp(name, "aclnn", 5) == 0)))
             printf("  %s is %d\n", name, result);
         says_so(name);
         count++;

@@ -54,6 +54,9 @@ LACKING = {
 for name, call in LACKING.items():
     text = cases.error_of(call)
     assert f"\\nCairn lacks {name}: " in text, text
+half = torch.ones(4, 64, dtype=torch.float16, device="npu")
+text = cases.error_of(lambda: torch_npu.npu_dynamic_quant(half))
+assert "Cairn lacks aclnnDynamicQuant: " in text, text
 assert not torch.npu.is_current_stream_capturing()
 assert torch.equal((x + 1).cpu(), torch.full((4,), 2.0))
 

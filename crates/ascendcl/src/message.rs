@@ -1,7 +1,6 @@
 //! The message of the last failure: kept for the thread that failed, or with `err_msg_mode` 1 for the
 //! process; reading it clears it.
 
-use cairn_runtime::error::Code;
 use cairn_runtime::host::HostThread;
 use std::ffi::c_char;
 use std::sync::Mutex;
@@ -18,14 +17,14 @@ pub fn set_per_process(is_per_process: bool) {
 
 /// Keeps the error message of a failure. That of a function which Cairn does not have begins with saying so.
 pub fn keep(function: &str, code: i32, text: &str) {
-    let codes = [Code::FeatureNotSupport as i32, Code::ApiNotSupported as i32];
-    let is_absent = codes.contains(&code) && crate::unsupported::is_listed(function);
-    match (is_absent, function.starts_with("Hc")) {
-        (false, _) => keep_text(&format!("E{code}: {function}: {text}")),
-        (true, false) => keep_text(&format!("Cairn lacks {function}: {text} (E{code})")),
-        (true, true) => {
-            keep_text(&format!("Cairn lacks {function}: {text} (HCCL_E_NOT_SUPPORT, 5)"))
-        }
+    if !crate::unsupported::is_absent(function, code) {
+        return keep_text(&format!("E{code}: {function}: {text}"));
+    }
+    // Of an operator's two functions that which computes is the one that people know.
+    let name = function.strip_suffix("GetWorkspaceSize").unwrap_or(function);
+    match function.starts_with("Hc") {
+        false => keep_text(&format!("Cairn lacks {name}: {text} (E{code})")),
+        true => keep_text(&format!("Cairn lacks {name}: {text} (HCCL_E_NOT_SUPPORT, 5)")),
     }
 }
 

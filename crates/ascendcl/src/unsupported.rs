@@ -45,6 +45,12 @@ pub fn is_listed(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
+/// True if a function that failed with this code only said that it is not supported.
+pub fn is_absent(name: &str, code: i32) -> bool {
+    let codes = [Code::FeatureNotSupport, Code::ApiNotSupported, Code::OperatorKernel];
+    codes.iter().any(|&absent| absent as i32 == code) && is_listed(name)
+}
+
 /// Keeps the failure for the thread, and logs it once.
 fn report(name: &str, code: i32, is_logged: &AtomicBool) {
     let text = "it is not supported yet, docs/coverage.md lists what works";
@@ -64,6 +70,9 @@ const HCCL_FORKED: c_int = 4;
 const ACL: c_int = Code::FeatureNotSupport as c_int;
 /// CANN's code of functions that are not there. torch_npu raises.
 const API: c_int = Code::ApiNotSupported as c_int;
+/// The code of operators whose kernel is not found. Those that torch_npu uses only if they are there, and else does without, are absent:
+/// it looks for a newer version of a function before it takes an older one.
+const KERNEL: c_int = Code::OperatorKernel as c_int;
 
 unsupported! {
     elsewhere
@@ -178,4 +187,52 @@ unsupported! {
         aclprofGetModelId aclprofGetOpDuration aclprofGetOpEnd aclprofGetOpFlag aclprofGetOpStart aclprofStr2Id aclrtGetDeviceIdFromExceptionInfo
         aclrtGetErrorCodeFromExceptionInfo aclrtGetStreamIdFromExceptionInfo aclrtGetTaskIdFromExceptionInfo aclrtGetThreadIdFromExceptionInfo
         acltdtGetQueueRouteNum acltdtGetTensorTypeFromItem;
+    OperatorKernel c_int = KERNEL, forked Code::RtInternal as c_int;
+        aclnnAddLora aclnnAddLoraGetWorkspaceSize aclnnAddRmsNormDynamicQuantV2 aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize aclnnAddRmsNormQuant
+        aclnnAddRmsNormQuantGetWorkspaceSize aclnnAddmmWeightNz aclnnAddmmWeightNzGetWorkspaceSize aclnnAlltoAllQuantMatmul
+        aclnnAlltoAllQuantMatmulGetWorkspaceSize aclnnAlltoAllvGroupedMatMul aclnnAlltoAllvGroupedMatMulGetWorkspaceSize
+        aclnnAlltoAllvQuantGroupedMatMul aclnnAlltoAllvQuantGroupedMatMulGetWorkspaceSize aclnnAntiMxQuant aclnnAntiMxQuantGetWorkspaceSize
+        aclnnAscendAntiQuant aclnnAscendAntiQuantGetWorkspaceSize aclnnAscendQuant aclnnAscendQuantGetWorkspaceSize aclnnAttentionToFFN
+        aclnnAttentionToFFNGetWorkspaceSize aclnnAttentionWorkerCombine aclnnAttentionWorkerCombineGetWorkspaceSize aclnnBatchMatMulWeightNz
+        aclnnBatchMatMulWeightNzGetWorkspaceSize aclnnBlockSparseAttention aclnnBlockSparseAttentionGetWorkspaceSize aclnnBlockSparseAttentionGrad
+        aclnnBlockSparseAttentionGradGetWorkspaceSize aclnnDequantBias aclnnDequantBiasGetWorkspaceSize aclnnDequantRopeQuantKvcache
+        aclnnDequantRopeQuantKvcacheGetWorkspaceSize aclnnDequantSwigluQuant aclnnDequantSwigluQuantGetWorkspaceSize aclnnDualLevelQuantMatmulWeightNz
+        aclnnDualLevelQuantMatmulWeightNzGetWorkspaceSize aclnnDynamicBlockMxQuant aclnnDynamicBlockMxQuantGetWorkspaceSize aclnnDynamicBlockQuant
+        aclnnDynamicBlockQuantGetWorkspaceSize aclnnDynamicDualLevelMxQuant aclnnDynamicDualLevelMxQuantGetWorkspaceSize aclnnDynamicMxQuant
+        aclnnDynamicMxQuantGetWorkspaceSize aclnnDynamicMxQuantWithDualAxis aclnnDynamicMxQuantWithDualAxisGetWorkspaceSize aclnnDynamicQuant
+        aclnnDynamicQuantGetWorkspaceSize aclnnFFNToAttention aclnnFFNToAttentionGetWorkspaceSize aclnnFakeQuantPerChannelAffineCachemask
+        aclnnFakeQuantPerChannelAffineCachemaskGetWorkspaceSize aclnnFakeQuantPerTensorAffineCachemask
+        aclnnFakeQuantPerTensorAffineCachemaskGetWorkspaceSize aclnnFfnWorkerBatching aclnnFfnWorkerBatchingGetWorkspaceSize aclnnFlatQuant
+        aclnnFlatQuantGetWorkspaceSize aclnnFusedFloydAttention aclnnFusedFloydAttentionGetWorkspaceSize aclnnFusedFloydAttentionGrad
+        aclnnFusedFloydAttentionGradGetWorkspaceSize aclnnFusedQuantMatmul aclnnFusedQuantMatmulGetWorkspaceSize aclnnFusedQuantMatmulWeightNz
+        aclnnFusedQuantMatmulWeightNzGetWorkspaceSize aclnnGeluQuant aclnnGeluQuantGetWorkspaceSize aclnnGroupQuant aclnnGroupQuantGetWorkspaceSize
+        aclnnGroupedDynamicBlockQuant aclnnGroupedDynamicBlockQuantGetWorkspaceSize aclnnGroupedDynamicMxQuant
+        aclnnGroupedDynamicMxQuantGetWorkspaceSize aclnnGroupedMatMulAlltoAllv aclnnGroupedMatMulAlltoAllvGetWorkspaceSize
+        aclnnGroupedMatmulFinalizeRoutingV2 aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize aclnnGroupedMatmulFinalizeRoutingWeightNz
+        aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize aclnnGroupedMatmulSwigluQuantV2 aclnnGroupedMatmulSwigluQuantV2GetWorkspaceSize
+        aclnnGroupedMatmulSwigluQuantWeightNZ aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize aclnnHansDecode aclnnHansDecodeGetWorkspaceSize
+        aclnnHansEncode aclnnHansEncodeGetWorkspaceSize aclnnInplaceAttentionWorkerScheduler aclnnInplaceAttentionWorkerSchedulerGetWorkspaceSize
+        aclnnInplaceFfnWorkerScheduler aclnnInplaceFfnWorkerSchedulerGetWorkspaceSize aclnnInplaceQuantScatter
+        aclnnInplaceQuantScatterGetWorkspaceSize aclnnKvQuantSparseFlashAttention aclnnKvQuantSparseFlashAttentionGetWorkspaceSize
+        aclnnMatmulAbftVerify aclnnMatmulAbftVerifyGetWorkspaceSize aclnnMatmulWeightNz aclnnMatmulWeightNzGetWorkspaceSize aclnnMhcPost
+        aclnnMhcPostGetWorkspaceSize aclnnMhcPreBackwardV2 aclnnMhcPreBackwardV2GetWorkspaceSize aclnnMhcSinkhorn aclnnMhcSinkhornGetWorkspaceSize
+        aclnnMhcSinkhornBackward aclnnMhcSinkhornBackwardGetWorkspaceSize aclnnMoeDistributeCombineAddRmsNorm
+        aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize aclnnMoeInitRoutingQuantV2 aclnnMoeInitRoutingQuantV2GetWorkspaceSize
+        aclnnObfuscationCalculateV2 aclnnObfuscationCalculateV2GetWorkspaceSize aclnnObfuscationSetupV2 aclnnObfuscationSetupV2GetWorkspaceSize
+        aclnnQuantFlashAttentionScore aclnnQuantFlashAttentionScoreGetWorkspaceSize aclnnQuantFlashAttentionScoreGrad
+        aclnnQuantFlashAttentionScoreGradGetWorkspaceSize aclnnQuantGroupedMatMulAlltoAllv aclnnQuantGroupedMatMulAlltoAllvGetWorkspaceSize
+        aclnnQuantGroupedMatmulDequant aclnnQuantGroupedMatmulDequantGetWorkspaceSize aclnnQuantLightningIndexer
+        aclnnQuantLightningIndexerGetWorkspaceSize aclnnQuantMatmulAllReduce aclnnQuantMatmulAllReduceGetWorkspaceSize aclnnQuantMatmulAllReduceV2
+        aclnnQuantMatmulAllReduceV2GetWorkspaceSize aclnnQuantMatmulAllReduceV3 aclnnQuantMatmulAllReduceV3GetWorkspaceSize
+        aclnnQuantMatmulAllReduceV4 aclnnQuantMatmulAllReduceV4GetWorkspaceSize aclnnQuantMatmulAlltoAll aclnnQuantMatmulAlltoAllGetWorkspaceSize
+        aclnnQuantMatmulDequant aclnnQuantMatmulDequantGetWorkspaceSize aclnnQuantMatmulReduceSumWeightNz
+        aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize aclnnRmsNormGradQuant aclnnRmsNormGradQuantGetWorkspaceSize aclnnRmsNormQuant
+        aclnnRmsNormQuantGetWorkspaceSize aclnnRmsNormQuantV3 aclnnRmsNormQuantV3GetWorkspaceSize aclnnRotateQuant aclnnRotateQuantGetWorkspaceSize
+        aclnnStatelessExponentialTensor aclnnStatelessExponentialTensorGetWorkspaceSize aclnnSwiGluQuantV2 aclnnSwiGluQuantV2GetWorkspaceSize
+        aclnnSwigluGroupQuant aclnnSwigluGroupQuantGetWorkspaceSize aclnnSwigluGroupQuantGrad aclnnSwigluGroupQuantGradGetWorkspaceSize
+        aclnnTransQuantParamV2 aclnnTransQuantParamV2GetWorkspaceSize aclnnTransposeBatchMatMulWeightNz
+        aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize aclnnTransposeQuantBatchMatMul aclnnTransposeQuantBatchMatMulGetWorkspaceSize
+        aclnnWeightQuantBatchMatmulV2 aclnnWeightQuantBatchMatmulV2GetWorkspaceSize aclnnWeightQuantBatchMatmulV3
+        aclnnWeightQuantBatchMatmulV3GetWorkspaceSize aclnnWeightQuantMatmulAllReduce aclnnWeightQuantMatmulAllReduceGetWorkspaceSize
+        aclnnWeightQuantPreprocess aclnnWeightQuantPreprocessGetWorkspaceSize;
 }

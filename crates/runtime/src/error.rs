@@ -90,6 +90,8 @@ codes! {
     OperatorInvalid = 161002,
     /// The runtime failed under a function of aclnn: a stream, a device, memory.
     OperatorRuntime = 361001,
+    /// There is no kernel for an operator.
+    OperatorKernel = 561003,
     /// `aclInit` was not called.
     Uninitialized = 145001,
     /// The path of a model cannot be read.
