@@ -60,6 +60,22 @@ static void flags(void)
     CHECK_OK(aclrtSynchronizeStream(b));
     CHECK_OK(aclrtDestroyEvent(event));
 
+    GROUP("acl_3_2_40 with EXTERNAL alone, as torch_npu makes events of graphs: a wait holds until the record, a reset ends it");
+    int passed = 0;
+    CHECK_OK(aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL));
+    for (int round = 1; round <= 2; round++) {
+        CHECK_OK(aclrtStreamWaitEvent(b, event));
+        CHECK_OK(aclrtResetEvent(event, b));
+        CHECK_OK(aclrtLaunchHostFunc(b, raise_flag, &passed));
+        CHECK_CODE(aclrtSynchronizeStreamWithTimeout(b, 20), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+        CHECK_EQ(raised(&passed), 0);
+        CHECK_OK(aclrtRecordEvent(event, a));
+        CHECK_OK(aclrtSynchronizeStream(b));
+        CHECK_EQ(raised(&passed), 1);
+        passed = 0;
+    }
+    CHECK_OK(aclrtDestroyEvent(event));
+
     GROUP("acl_3_2_39 flags that do not exist");
     CHECK_FAIL(aclrtCreateEventWithFlag(NULL, 1), ACL_ERROR_INVALID_PARAM, "event");
     CHECK_FAIL(aclrtCreateEventExWithFlag(NULL, 1), ACL_ERROR_INVALID_PARAM, "event");

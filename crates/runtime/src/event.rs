@@ -36,8 +36,10 @@ pub mod flag {
     pub const TIME_LINE: u32 = 8;
     /// Used between streams only.
     pub const DEVICE_USE_ONLY: u32 = 16;
-    /// Recorded outside of a captured graph.
+    /// Recorded outside of a captured graph in which it is waited for; outside of graphs as SYNC.
     pub const EXTERNAL: u32 = 32;
+    /// Either of these may be waited for by streams.
+    pub(super) const ORDERING: u32 = SYNC | EXTERNAL;
     /// Shared between processes.
     pub const IPC: u32 = 64;
     /// Every flag there is.
@@ -202,6 +204,9 @@ pub struct Event {
     /// CANN's flags.
     pub flags: u32,
     current: Mutex<Option<Arc<Capture>>>,
+    /// A reset follows waits for a record that is still to come: the event is unrecorded again once that is submitted. Under the lock of
+    /// `current`.
+    resets_next: AtomicBool,
     waits: Arc<Waits>,
     /// What other processes see of it, and the last record of this process there.
     shared: Option<(SharedEvent, AtomicU64)>,
@@ -227,6 +232,7 @@ impl Event {
             kind,
             flags,
             current: Mutex::new(Rank::Event, current),
+            resets_next: AtomicBool::new(false),
             waits: Default::default(),
             shared: None,
         })
@@ -239,6 +245,7 @@ impl Event {
             kind: Kind::Ex,
             flags: flag::IPC,
             current: Mutex::new(Rank::Event, None),
+            resets_next: AtomicBool::new(false),
             waits: Default::default(),
             shared: Some((shared, AtomicU64::new(0))),
         }
@@ -278,7 +285,8 @@ impl Event {
             None => None,
         };
         stream.submit_record(self.id, capture.clone())?;
-        *current = Some(capture);
+        let is_reset = self.resets_next.swap(false, Ordering::Relaxed);
+        *current = Some(if is_reset { Default::default() } else { capture });
         if let Some((end, own)) = shared {
             own.store(end.number(), Ordering::SeqCst);
             stream.submit(Task::bare("aclrtRecordEvent", Body::Work(end)))?;
@@ -293,9 +301,9 @@ impl Event {
 
     /// The same; the task has this name.
     pub fn wait_as(&self, name: &'static str, stream: &Arc<Stream>, limit: Duration) -> Result<()> {
-        if self.kind == Kind::Plain && self.flags & flag::SYNC == 0 {
+        if self.kind == Kind::Plain && self.flags & flag::ORDERING == 0 {
             return Err(Error::refused(format!(
-                "event {} was made with flag {:#x}, without SYNC (1): a stream cannot wait for it",
+                "event {} was made with flag {:#x}, without SYNC (1) or EXTERNAL (32): a stream cannot wait for it",
                 self.id, self.flags
             )));
         }
@@ -328,19 +336,25 @@ impl Event {
         stream.submit_wait(name, self.id, wait).inspect_err(|_| self.waits.end_one())
     }
 
-    /// Makes the event unrecorded. Waits submitted before keep what they bound to.
+    /// Makes the event unrecorded. Waits submitted before keep what they bound to; if that is a record still to come, the reset
+    /// follows it.
     pub fn reset(&self, stream: &Arc<Stream>) -> Result<()> {
         self.require_plain("aclrtResetEvent")?;
-        if self.flags & flag::SYNC == 0 {
+        if self.flags & flag::ORDERING == 0 {
             return Err(Error::refused(format!(
-                "event {} was made with flag {:#x}, without SYNC (1): it cannot be reset",
+                "event {} was made with flag {:#x}, without SYNC (1) or EXTERNAL (32): it cannot be reset",
                 self.id, self.flags
             )));
         }
         let mut current = self.current.lock();
         stream.submit(Task::bare("aclrtResetEvent", Body::Nothing))?;
-        if current.as_ref().is_some_and(|c| c.is_bound()) {
-            *current = Some(Default::default());
+        match &*current {
+            Some(capture) if capture.is_bound() => *current = Some(Default::default()),
+            // Whoever else holds it is a wait.
+            Some(capture) if Arc::strong_count(capture) > 1 => {
+                self.resets_next.store(true, Ordering::Relaxed);
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -293,11 +293,21 @@ impl Arena {
     /// Bytes an allocation may still get, quarantined ones counted as free. What may leave the quarantine does so first: then it
     /// shows whether other processes hold it.
     pub fn free_bytes(&self) -> u64 {
+        self.free_bytes_beside(0)
+    }
+
+    /// The same, if so many bytes of the budget were not in use.
+    pub fn free_bytes_beside(&self, unused: u64) -> u64 {
         let mut inner = self.inner.lock();
         self.release_quarantined(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         let live = inner.live;
         drop(inner);
-        (self.capacity - live).min(self.budget.free())
+        (self.capacity - live).min(self.budget.free() + unused)
+    }
+
+    /// Live bytes.
+    pub fn live(&self) -> u64 {
+        self.inner.lock().live
     }
 
     /// Tries once, after the quarantine has released what it may. Unless `respect_limit`, a full quarantine is no obstacle.

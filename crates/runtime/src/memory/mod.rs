@@ -184,12 +184,13 @@ impl Memory {
         self.devices[device as usize].parts()
     }
 
-    /// Free and total bytes of a device, quarantined bytes counted as free.
+    /// Free and total bytes of a device, quarantined bytes counted as free. Pinned memory of the host is no memory of a device: it does not
+    /// count, though both come from one budget.
     pub fn info(&self, device: u32) -> (u64, u64) {
         self.vmm.release_unmapped();
         self.settle_shared();
         let arena = &self.devices[device as usize];
-        (arena.free_bytes(), arena.capacity)
+        (arena.free_bytes_beside(self.host.live()), arena.capacity)
     }
 
     /// An allocator of a device under the layers that `CAIRN_MEMORY` asks for, which all allocators of the
