@@ -59,6 +59,12 @@ static void rows(void)
             there, (size_t)1 << 30, other, (size_t)1 << 30, 5000001, 1, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
         REFUSED, "5000001");
     CHECK_FAIL(aclrtMemcpy2d(there, 60, host, 10, 9, 3, ACL_MEMCPY_HOST_TO_DEVICE), REFUSED, "leaves");
+    CHECK_FAIL(aclrtMemcpy2d(there + 12, 12, there, 12, 7, 5, ACL_MEMCPY_DEVICE_TO_DEVICE), REFUSED, "overlap");
+    CHECK_FAIL(
+        aclrtMemcpy2dAsync(there + 6, 12, there, 12, 7, 5, ACL_MEMCPY_DEVICE_TO_DEVICE, stream), REFUSED, "overlap");
+    CHECK_OK(aclrtMemcpy2dAsync(there + 6, 12, there, 12, 6, 6, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    to_host(flat, there, 72);
+    CHECK(memcmp(flat + 6, flat, 6) == 0 && memcmp(flat + 66, flat + 60, 6) == 0 && flat[0] != flat[60]);
     CHECK_OK(aclrtFree(there));
     CHECK_OK(aclrtFree(other));
 }
@@ -125,6 +131,14 @@ static void batches(void)
     CHECK_FAIL(
         aclrtMemcpyBatchAsyncV2(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, stream), REFUSED, "copy 2");
     CHECK_FAIL(aclrtMemcpyBatchAsyncV2(dsts, limits, srcs, NULL, COUNT, &attr, &index, 1, stream), INVALID, "sizes");
+    srcs[2] = there[2];
+    attr.srcLoc.id = 1;
+    CHECK_FAIL(
+        aclrtMemcpyBatch(dsts, limits, srcs, sizes, COUNT, &attr, &index, 1, &failed), REFUSED,
+        "is on device 0, its attribute says device 1");
+    CHECK(failed == 0);
+    attr.srcLoc.id = 0;
+    srcs[2] = host[2];
     /* Both directions in one batch, each as its attribute says. */
     size_t both_indexes[2] = {0, 2};
     two[1].srcLoc.type = ACL_MEM_LOCATION_TYPE_HOST;
@@ -192,6 +206,12 @@ static void descriptions(void)
     CHECK_OK(aclrtMemcpyAsyncWithOffset(to_at, 4, (size_t)1 << 40, from_at, 4, 0, inner, stream));
     CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "aclrtMemcpyAsyncWithOffset");
     CHECK_FAIL(aclrtGetMemcpyDescSize(inner, NULL), INVALID, "descSize");
+    CHECK_OK(aclrtSetMemcpyDesc(desc, inner, from, from + 4, 16, NULL));
+    CHECK_OK(aclrtMemcpyAsyncWithDesc(desc, inner, stream));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "overlap");
+    CHECK_OK(aclrtSetMemcpyDesc(desc, inner, from, back, 16, NULL));
+    CHECK_OK(aclrtMemcpyAsyncWithDesc(desc, inner, stream));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "destination");
     CHECK_FAIL(aclrtSetMemcpyDesc(NULL, inner, from, to, 4, NULL), INVALID, "desc");
     CHECK_FAIL(aclrtSetMemcpyDesc(desc, inner, NULL, to, 4, NULL), INVALID, "srcAddr");
     CHECK_FAIL(aclrtSetMemcpyDesc(desc, inner, from, NULL, 4, NULL), INVALID, "dstAddr");
@@ -337,6 +357,53 @@ static void every_random_number(aclrtRandomNumTaskInfo info, void *result, void 
     CHECK_OK(aclrtFree(at));
 }
 
+/* Wrong parameters: those that are known are refused at once, others when the task runs. */
+static void wrong_random_numbers(aclrtRandomNumTaskInfo info)
+{
+    GROUP("acl_copy_5 wrong parameters of random numbers are named");
+    const float one = 1, two = 2, half = 0.5f, minus = -1;
+    const uint64_t few = 4, many = UINT64_MAX / 2;
+    void *at = device(16), *result = info.randomResultAddr;
+    aclrtNormalDisInfo *shape = &info.randomNumFuncParaInfo.paramInfo.normalDisInfo;
+    aclrtRandomNumFuncType *function = &info.randomNumFuncParaInfo.funcType;
+    float plain[4];
+    info.dataType = ACL_FLOAT;
+    set_parameter(&info.randomNum, &few, 8);
+    *function = ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS;
+    set_parameter(&shape->mean, &two, 4);
+    set_parameter(&shape->stddev, &one, 4);
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), REFUSED, "min 2, max 1");
+    *function = ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS;
+    set_parameter(&shape->stddev, &minus, 4);
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), REFUSED, "stddev -1");
+    to_device(at, &minus, 4);
+    set_parameter(&shape->stddev, &at, 8);
+    shape->stddev.isAddr = 1;
+    CHECK_OK(aclrtRandomNumAsync(&info, stream, NULL));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "stddev -1");
+    shape->stddev.isAddr = 2;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), REFUSED, "stddev: isAddr 2");
+    set_parameter(&shape->stddev, &half, 4);
+    shape->stddev.size = 8;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), REFUSED, "stddev: size 8: expected 1 to 4");
+    shape->stddev.size = 0;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), REFUSED, "stddev: size 0");
+    shape->stddev.size = 4;
+    set_parameter(&info.randomNum, &many, 8);
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), REFUSED, "do not fit");
+    set_parameter(&info.randomNum, &few, 8);
+    info.randomResultAddr = plain;
+    CHECK_OK(aclrtRandomNumAsync(&info, stream, NULL));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "host memory");
+    info.randomResultAddr = result;
+    *function = ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK;
+    CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), REFUSED, "ratio 2");
+    set_parameter(&shape->mean, &half, 4);
+    CHECK_OK(aclrtRandomNumAsync(&info, stream, NULL));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtFree(at));
+}
+
 static void computed(void)
 {
     float a[4] = {1, -2, 3, 4}, b[4] = {2, -5, 3, 0}, back[4];
@@ -415,7 +482,16 @@ static void computed(void)
     CHECK_FAIL(
         aclrtReduceAsync(dst, src, 4, (aclrtReduceKind)14, ACL_INT8, stream, NULL), INVALID, "kind 14");
     CHECK_OK(aclrtReduceAsync(dst, &more, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream, NULL));
-    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "src");
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "the src range");
+    CHECK_OK(aclrtReduceAsync(&more, src, 4, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_INT8, stream, NULL));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "the dst range");
+    CHECK_FAIL(
+        aclrtReduceAsync((char *)src + 4, src, 8, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, stream, NULL), REFUSED,
+        "overlap in part");
+    to_device(dst, a, 16);
+    CHECK_OK(aclrtReduceAsync(dst, dst, 16, ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM, ACL_FLOAT, stream, NULL));
+    to_host(back, dst, 16);
+    CHECK(back[0] == 2 && back[1] == -4 && back[3] == 8);
 
     GROUP("acl_copy_5 random numbers follow their distribution and counter");
     enum { COUNT = 20000 };
@@ -456,6 +532,7 @@ static void computed(void)
         sum += first[i], is_inside &= first[i] >= -7 && first[i] <= 5;
     CHECK(is_inside && sum / COUNT > -1.2 && sum / COUNT < -0.8);
     every_random_number(info, result, counter_at);
+    wrong_random_numbers(info);
     info.dataType = ACL_BOOL;
     CHECK_FAIL(aclrtRandomNumAsync(&info, stream, NULL), INVALID, "data type");
     info.dataType = ACL_FLOAT;
@@ -521,6 +598,8 @@ static void figures(void)
     to_host(status, at, 64);
     CHECK(status[0] == 0 && status[63] == 0);
     CHECK_FAIL(aclrtGetOverflowStatus(at, 32, stream), REFUSED, "outputSize 32");
+    CHECK_OK(aclrtGetOverflowStatus(status, 64, stream));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), REFUSED, "host memory");
     CHECK_OK(aclrtSetStreamOverflowSwitch(stream, 1));
     CHECK_OK(aclrtGetStreamOverflowSwitch(stream, &value));
     CHECK(value == 1);

@@ -92,6 +92,20 @@ static void says_so(const char *name)
         printf("  it says: %s\n", text ? text : "nothing");
 }
 
+/* What would allocate leaves no address behind. */
+static void no_allocation(void)
+{
+    static const char *const names[] = {"aclrtAllocBuf", "aclrtMallocForTaskScheduler", "aclrtMemAllocManaged"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void *address = (void *)names;
+        Function function = (Function)dlsym(RTLD_DEFAULT, names[i]);
+        (void)aclGetRecentErrMsg();
+        CHECK(function != NULL && function((uintptr_t)&address, 4096, 0, 0, 0, 0) == ACL_ERROR_API_NOT_SUPPORT);
+        CHECK(address == NULL);
+        says_so(names[i]);
+    }
+}
+
 #define EACH(list, body) \
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) { \
         uint64_t result = call(list[i]); \
@@ -138,6 +152,7 @@ int main(void)
     CHECK_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_RT_FEATURE_NOT_SUPPORT);
     EACH(not_there, CHECK_EQ((int)result, ACL_ERROR_API_NOT_SUPPORT));
     CHECK_EQ(aclrtGetLastError(ACL_RT_THREAD_LEVEL), ACL_ERROR_API_NOT_SUPPORT);
+    no_allocation();
     each_of_the_list();
     return END();
 }

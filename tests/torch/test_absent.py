@@ -36,7 +36,7 @@ assert "Cairn refuses this function: its documents have no usable formula" in te
 """
 
 FUNCTIONS = """
-import pathlib, sys
+import os, pathlib, sys
 import torch, torch_npu
 import cases
 
@@ -60,6 +60,8 @@ assert "Cairn lacks aclnnDynamicQuant: " in text, text
 assert not torch.npu.is_current_stream_capturing()
 assert torch.equal((x + 1).cpu(), torch.full((4,), 2.0))
 
+# The profiler also makes a folder where it is.
+os.chdir(sys.argv[1])
 handler = torch_npu.profiler.tensorboard_trace_handler(sys.argv[1])
 with torch_npu.profiler.profile(on_trace_ready=handler):
     x + 1

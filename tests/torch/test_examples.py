@@ -44,6 +44,21 @@ def test_draws_its_loss(name, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 1000
 
 
+def test_workers(tmp_path):
+    """Batches that other processes make on the device are those that this process would make."""
+    losses = []
+    for workers in (0, 2):
+        picture = tmp_path / f"{workers}.png"
+        command = [sys.executable, FOLDER / "workers.py", "--workers", str(workers), "--steps", "8", "--out", picture]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert run.returncode == 0, run.stdout + run.stderr
+        losses.append(re.search(r"^loss (\S+ -> \S+) in 8 steps", run.stdout, re.M)[1])
+        most, left = map(int, re.search(r"(\d+) MiB at most, (\d+) MiB at the end", run.stdout).groups())
+        assert left < most, run.stdout
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    assert losses[0] == losses[1]
+
+
 @pytest.fixture(scope="module")
 def writer():
     """The transformer after some steps on the CPU."""

@@ -6,12 +6,13 @@ import builds
 import support
 
 CODE = """
-    import ctypes, sys
+    import ctypes, os, sys
     import acl, torch, torch_npu
 
     LIBRARY = ctypes.CDLL(sys.argv[1])
     LIBRARY.block_at.restype = ctypes.c_bool
     MIB = 1 << 20
+    is_small = "CAIRN_DEVICE_MEMORY" in os.environ
 
     def blocks():
         found, address, size = [], ctypes.c_void_p(), ctypes.c_size_t()
@@ -52,14 +53,15 @@ CODE = """
             set_asleep(address, True)
         asleep = shared_mib()
         assert awake - asleep >= touched * 9 // 10, (awake, asleep, touched)
-        assert torch.npu.mem_get_info()[0] >= free + bytes_held
+        # On a device that is as large as the machine's memory allows, others take some of what is free meanwhile.
+        assert torch.npu.mem_get_info()[0] >= free + (bytes_held if is_small else bytes_held // 2)
         assert torch.npu.memory_allocated() == allocated
         for address, host in saved.items():
             set_asleep(address, False)
             assert acl.rt.memcpy(address, host.numel(), host.data_ptr(), host.numel(), 1) == 0
         assert [parameter.data_ptr() for parameter in net.parameters()] == pointers
         assert torch.equal(net(batch).cpu(), before)
-        assert torch.npu.mem_get_info()[0] <= free
+        assert not is_small or torch.npu.mem_get_info()[0] <= free
     print("slept")
 """
 
@@ -71,5 +73,6 @@ def library(tmp_path_factory):
     return builds.Build(folder, builds.HERE / "sleeping_allocator.cpp", *flags, name="sleeping_allocator.so").library().path
 
 
-def test_a_model_sleeps_and_wakes(library):
-    assert "slept" in support.run_script(CODE, arguments=[library], CAIRN_DEVICE_MEMORY="1gib").stdout
+@pytest.mark.parametrize("device_memory", [{"CAIRN_DEVICE_MEMORY": "1gib"}, {}], ids=["small", "default"])
+def test_a_model_sleeps_and_wakes(library, device_memory):
+    assert "slept" in support.run_script(CODE, arguments=[library], **device_memory).stdout

@@ -1,9 +1,10 @@
 //! Hints about the caches of a device: checked, and without effect, as a CPU keeps its caches itself.
 
 use crate::abi;
-use crate::built_in_tasks::put;
 use crate::door::{self, Handle, entry, runtime, write};
+use cairn_exec::device_tasks::write_bytes;
 use cairn_runtime::error::{Error, Result};
+use cairn_runtime::task::Location;
 use std::ffi::c_void;
 
 /// Bytes of the description of a range: its address, and how many bytes it has.
@@ -46,7 +47,8 @@ entry! {
         let mut bytes = [0u8; DESC_BYTES];
         bytes[..8].copy_from_slice(&(source as usize).to_le_bytes());
         bytes[8..].copy_from_slice(&size.to_le_bytes());
-        put("aclrtCmoSetDesc", &runtime()?.shared.memory, desc as usize, &bytes)
+        let to = (desc as usize, Location::AnyDevice);
+        write_bytes("aclrtCmoSetDesc", &runtime()?.shared.memory, to, &bytes)
     }
 
     /// A hint for the range that is described: only to fetch it.

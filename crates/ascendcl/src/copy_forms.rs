@@ -3,79 +3,21 @@
 use crate::abi;
 use crate::door::{self, Handle, entry, runtime, write};
 use crate::memory::{checked_copy, copy_async};
+use cairn_exec::device_tasks::{
+    DESCRIPTION_BYTES, Description, Rows, copy_described, copy_with_offsets,
+};
 use cairn_runtime::error::{Error, Result};
-use cairn_runtime::memory::{AddressInfo, Memory, raw};
-use cairn_runtime::task::{Body, Location, Span, Task, Work};
+use cairn_runtime::memory::{AddressInfo, raw};
+use cairn_runtime::record::Kind;
+use cairn_runtime::task::{Location, Span, Task};
 use std::ffi::c_void;
-use std::sync::Arc;
 
 /// The widest row of a task.
 const MAX_WIDTH: usize = 5_000_000;
 /// The most rows of a task.
 const MAX_HEIGHT: usize = 5_242_880;
-/// Rows that are named one by one to those who listen; more are named as one range.
-const MAX_NAMED: usize = 1024;
-/// Bytes of a copy's description in device memory: source, destination, size.
-const DESCRIPTION: usize = 64;
 /// Copies of one batch.
 const MAX_BATCH: usize = 1 << 20;
-
-/// Rows of a copy.
-#[derive(Clone, Copy)]
-struct Rows {
-    dst: usize,
-    dst_pitch: usize,
-    src: usize,
-    src_pitch: usize,
-    width: usize,
-    height: usize,
-    locations: (Location, Location),
-}
-
-impl Rows {
-    fn row(&self, index: usize) -> (Span, Span) {
-        let span = |address, location| Span { address, bytes: self.width, location };
-        (
-            span(self.src + index * self.src_pitch, self.locations.0),
-            span(self.dst + index * self.dst_pitch, self.locations.1),
-        )
-    }
-
-    fn perform(&self, name: &'static str, memory: &Memory) -> Result<()> {
-        (0..self.height).try_for_each(|index| {
-            let (from, to) = self.row(index);
-            memory.perform(&Task::copy(name, from, to))
-        })
-    }
-
-    /// The task that copies them.
-    fn task(self, name: &'static str, memory: &Arc<Memory>) -> Task {
-        let whole = |start: usize, pitch: usize, location| Span {
-            address: start,
-            bytes: (self.height - 1) * pitch + self.width,
-            location,
-        };
-        let (reads, writes) = match self.height <= MAX_NAMED {
-            true => (0..self.height).map(|index| self.row(index)).unzip(),
-            false => (
-                [whole(self.src, self.src_pitch, self.locations.0)].into_iter().collect(),
-                [whole(self.dst, self.dst_pitch, self.locations.1)].into_iter().collect(),
-            ),
-        };
-        let memory = memory.clone();
-        let work = move || self.perform(name, &memory);
-        Task { name, reads, writes, body: Body::Work(Arc::new(Closure(work))) }
-    }
-}
-
-/// A function of the runtime that runs in a stream.
-pub struct Closure<F>(pub F);
-
-impl<F: Fn() -> Result<()> + Send + Sync> Work for Closure<F> {
-    fn run(&self) -> Result<()> {
-        (self.0)()
-    }
-}
 
 /// Checks the numbers of a copy of rows; `None` when there is nothing to do.
 fn rows(
@@ -108,7 +50,8 @@ fn rows(
         return Err(Error::invalid(format!("{height} rows do not fit the address space")));
     }
     let (dst, src) = (dst as usize, src as usize);
-    Ok(Some(Rows { dst, dst_pitch, src, src_pitch, width, height, locations }))
+    let rows = Rows { src, src_pitch, dst, dst_pitch, width, height, locations };
+    rows.refuse_overlap().map(|()| Some(rows))
 }
 
 /// The arrays of a batch, as the user passes them.
@@ -177,7 +120,10 @@ fn batch(arrays: &BatchArrays) -> std::result::Result<Vec<BatchCopy>, BatchFailu
         ))));
     }
     let memory = &runtime().map_err(whole)?.shared.memory;
-    let is_device = |address: usize| matches!(memory.enclosing(address), AddressInfo::Device(..));
+    let device_of = |address: usize| match memory.enclosing(address) {
+        AddressInfo::Device(device, _) => Some(device),
+        _ => None,
+    };
     let mut copies = Vec::with_capacity(count);
     let mut direction = None;
     for item in 0..count {
@@ -210,9 +156,19 @@ fn batch(arrays: &BatchArrays) -> std::result::Result<Vec<BatchCopy>, BatchFailu
         if size > limits[item] {
             return Err(fail(format!("size {size} is more than destMax {}", limits[item])));
         }
-        for (name, address, side) in [("src", src, sides[0]), ("dst", dst, sides[1])] {
-            if is_device(address) != (side == abi::ACL_MEM_LOCATION_TYPE_DEVICE) {
-                return Err(fail(format!("{name} {address:#x} is not where its attribute says")));
+        for (name, address, location) in
+            [("src", src, attribute.srcLoc), ("dst", dst, attribute.dstLoc)]
+        {
+            let expected =
+                (location.type_ == abi::ACL_MEM_LOCATION_TYPE_DEVICE).then_some(location.id);
+            let device = device_of(address);
+            if device.map(i64::from) != expected.map(i64::from) {
+                let [is, said] = [device.map(i64::from), expected.map(i64::from)].map(|device| {
+                    device.map_or_else(|| "the host".into(), |id| format!("device {id}"))
+                });
+                return Err(fail(format!(
+                    "{name} {address:#x} is on {is}, its attribute says {said}"
+                )));
             }
         }
         copies.push(BatchCopy { item, dst, src, size, kind });
@@ -252,29 +208,12 @@ fn run_batch(arrays: &BatchArrays, stream: Option<Handle>, failed: *mut usize) -
     })
 }
 
-/// Bytes of memory that a task reads when it runs.
-pub fn read_bytes<const N: usize>(
-    name: &'static str,
-    memory: &Memory,
-    address: usize,
-) -> Result<[u8; N]> {
-    let mut bytes = [0u8; N];
-    let from = Span { address, bytes: N, location: Location::Any };
-    let to = Span { address: bytes.as_mut_ptr() as usize, bytes: N, location: Location::Any };
-    memory.perform(&Task::copy(name, from, to))?;
-    Ok(bytes)
-}
-
 /// The kind of copies that are described in device memory.
 fn require_inner(kind: u32) -> Result<()> {
     match kind {
         abi::ACL_MEMCPY_INNER_DEVICE_TO_DEVICE => Ok(()),
         _ => Err(Error::invalid(format!("copy kind {kind}: expected 6 (inside a device)"))),
     }
-}
-
-fn number(bytes: &[u8], at: usize) -> usize {
-    u64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap_or_default()) as usize
 }
 
 entry! {
@@ -335,7 +274,7 @@ entry! {
         door::not_null(size, "descSize")?;
         require_inner(kind)?;
         // SAFETY: not null; valid for writes of the size.
-        unsafe { write(size, "descSize", DESCRIPTION) }
+        unsafe { write(size, "descSize", DESCRIPTION_BYTES) }
     }
 
     /// Describes a copy in device memory.
@@ -350,12 +289,10 @@ entry! {
         if !config.is_null() {
             return Err(Error::invalid("config must be null"));
         }
-        let mut bytes = [0u8; DESCRIPTION];
-        for (at, value) in [src as u64, dst as u64, count as u64].into_iter().enumerate() {
-            bytes[8 * at..8 * at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-        let from = Span { address: bytes.as_ptr() as usize, bytes: DESCRIPTION, location: Location::Host };
-        let to = Span { address: description as usize, bytes: DESCRIPTION, location: Location::AnyDevice };
+        let copy = Description { src: src as usize, dst: dst as usize, bytes: count };
+        let encoded = copy.encode();
+        let from = Span { address: encoded.as_ptr() as usize, bytes: encoded.len(), location: Location::Host };
+        let to = Span { address: description as usize, bytes: encoded.len(), location: Location::AnyDevice };
         let runtime = runtime()?;
         runtime.current_context()?;
         runtime.perform(&Task::copy("aclrtSetMemcpyDesc", from, to))
@@ -368,16 +305,10 @@ entry! {
         door::not_null(stream, "stream")?;
         require_inner(kind)?;
         let runtime = runtime()?;
-        let (memory, address) = (runtime.shared.memory.clone(), description as usize);
-        let location = Location::AnyDevice;
-        let work = move || {
-            let bytes: [u8; DESCRIPTION] = read_bytes(NAME, &memory, address)?;
-            let span = |address| Span { address, bytes: number(&bytes, 2), location };
-            memory.perform(&Task::copy(NAME, span(number(&bytes, 0)), span(number(&bytes, 1))))
-        };
-        let reads = [Span { address, bytes: DESCRIPTION, location }].into_iter().collect();
-        let task = Task { name: NAME, reads, writes: Default::default(), body: Body::Work(Arc::new(Closure(work))) };
-        runtime.stream(stream as usize)?.submit(task).map(drop)
+        let stream = runtime.stream(stream as usize)?;
+        let is_watched = runtime.shared.spine.has_listener(Kind::Submit);
+        let task = copy_described(NAME, &runtime.shared.memory, description as usize, is_watched);
+        stream.submit(task).map(drop)
     }
 
     /// Copies between addresses that are read from device memory when the task runs.
@@ -388,18 +319,8 @@ entry! {
         }
         require_inner(kind)?;
         let runtime = runtime()?;
-        let (memory, to_address, from_address) = (runtime.shared.memory.clone(), dst as usize, src as usize);
-        let location = Location::AnyDevice;
-        let work = move || {
-            let at = |address: usize, offset: usize| -> Result<Span> {
-                let start = number(&read_bytes::<8>(NAME, &memory, address)?, 0);
-                Ok(Span { address: start.wrapping_add(offset), bytes: count, location })
-            };
-            memory.perform(&Task::copy(NAME, at(from_address, src_offset)?, at(to_address, dst_offset)?))
-        };
-        let pointer = |address| Span { address, bytes: 8, location };
-        let reads = [pointer(to_address), pointer(from_address)].into_iter().collect();
-        let task = Task { name: NAME, reads, writes: Default::default(), body: Body::Work(Arc::new(Closure(work))) };
-        runtime.stream(stream as usize)?.submit(task).map(drop)
+        let stream = runtime.stream(stream as usize)?;
+        let (from, to) = ((src as usize, src_offset), (dst as usize, dst_offset));
+        stream.submit(copy_with_offsets(NAME, &runtime.shared.memory, from, to, count)).map(drop)
     }
 }

@@ -1,14 +1,12 @@
 //! Overflow: what results that are too large become, and the status that tells of them.
 
 use crate::abi;
-use crate::built_in_tasks::put;
-use crate::copy_forms::{Closure, read_bytes};
 use crate::door::{self, Handle, entry, runtime, write};
+use cairn_exec::device_tasks::{read_bytes, work, write_bytes};
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::shared::Shared;
 use cairn_runtime::soc;
-use cairn_runtime::task::{Body, Location, Span, Spans, Task};
-use std::sync::Arc;
+use cairn_runtime::task::{Location, Span, Spans, Task};
 
 /// Bytes of the overflow status.
 const STATUS_BYTES: usize = 64;
@@ -30,17 +28,17 @@ fn write_status(
     let stream = runtime.stream(stream as usize)?;
     let (shared, address) = (runtime.shared.clone(), address as usize);
     let bytes = if by_pointer { size_of::<usize>() } else { STATUS_BYTES };
-    let span = Span { address, bytes, location: Location::Device(stream.spec.device) };
+    let location = Location::Device(stream.spec.device);
+    let span = Span { address, bytes, location };
     let [mut reads, mut writes] = [Spans::default(), Spans::default()];
     if by_pointer { &mut reads } else { &mut writes }.push(span);
-    let work = move || {
+    let body = work(move || {
         let at = match by_pointer {
             true => usize::from_le_bytes(read_bytes(name, &shared.memory, address)?),
             false => address,
         };
-        put(name, &shared.memory, at, &status(&shared))
-    };
-    let body = Body::Work(Arc::new(Closure(work)));
+        write_bytes(name, &shared.memory, (at, location), &status(&shared))
+    });
     stream.submit(Task { name, reads, writes, body }).map(drop)
 }
 
@@ -56,11 +54,10 @@ fn clear_status(name: &'static str, stream: Handle) -> Result<()> {
     let runtime = runtime()?;
     let stream = runtime.stream(stream as usize)?;
     let shared = runtime.shared.clone();
-    let work = move || {
+    let body = work(move || {
         shared.overflow.reset();
         Ok(())
-    };
-    let body = Body::Work(Arc::new(Closure(work)));
+    });
     let task = Task { name, reads: Spans::default(), writes: Spans::default(), body };
     stream.submit(task).map(drop)
 }

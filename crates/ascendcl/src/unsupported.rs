@@ -1,5 +1,5 @@
-//! Functions that clients link but that Cairn does not have yet. Each answers with the code for
-//! "not supported", says so once in the log, and is listed in `docs/coverage.md`.
+//! Functions that clients link, or look up, but that Cairn does not have yet. Each answers with the code that makes them stop
+//! or go on without it as they would on a device that lacks it, says so once in the log, and is listed in `docs/coverage.md`.
 
 use crate::door;
 use crate::message;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Defines functions by what they return, now and in a forked child; one of C that returns nothing returns a code
 /// that nobody reads. Those after `elsewhere` are defined in other files:
-/// they check their arguments and then fail.
+/// they check their arguments and then fail. `allocations` write null to their first argument.
 macro_rules! unsupported {
-    (elsewhere $($checked:ident)*; $($code:ident $returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
+    (elsewhere $($checked:ident)*; allocations $($allocation:ident)*; $($code:ident $returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
         $($(
             /// Not supported yet. Arguments are not read, so none are declared.
             #[unsafe(no_mangle)]
@@ -25,9 +25,28 @@ macro_rules! unsupported {
                 $answer
             }
         )*)*
+        $(
+            /// Not supported yet. The caller's address becomes null; other arguments are not read.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $allocation(out: *mut *mut c_void) -> c_int {
+                static IS_LOGGED: AtomicBool = AtomicBool::new(false);
+                if process::forked() {
+                    return Code::RtInternal as c_int;
+                }
+                if !out.is_null() {
+                    // SAFETY: not null; the user passes room for an address. If it is none, the failure says enough.
+                    let _ = unsafe { door::write(out, "the address", std::ptr::null_mut()) };
+                }
+                report(stringify!($allocation), API, &IS_LOGGED);
+                API
+            }
+        )*
         /// Every function that is not supported, by name.
-        pub const NAMES: &[&str] = &[$($(stringify!($name),)*)* $(stringify!($checked),)*];
-        const LINES: &str = concat!($($(stringify!($name), "\n",)*)* $(stringify!($checked), "\n",)*);
+        pub const NAMES: &[&str] =
+            &[$($(stringify!($name),)*)* $(stringify!($checked),)* $(stringify!($allocation),)*];
+        const LINES: &str = concat!(
+            $($(stringify!($name), "\n",)*)* $(stringify!($checked), "\n",)* $(stringify!($allocation), "\n",)*
+        );
     };
 }
 
@@ -81,6 +100,8 @@ unsupported! {
         aclmdlBundleLoadModelWithMem aclmdlBundleQueryInfoFromFile aclmdlBundleQueryInfoFromMem aclmdlBundleUnload
         aclmdlBundleUnloadModel aclmdlCreateAndGetOpDesc aclmdlLoadFromFileWithQ
         aclmdlLoadFromMemWithQ aclmdlSetAIPPByInputIndex aclmdlSetInputAIPP;
+    allocations
+        aclrtAllocBuf aclrtMallocForTaskScheduler aclrtMemAllocManaged;
     FeatureNotSupport c_int = ACL, forked Code::RtInternal as c_int;
         aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp acldumpRegCallback acldumpUnregCallback aclRecoverAllHcclTasks aclmdlFinalizeDump aclmdlInitDump
         aclmdlQueryExeOMDesc aclmdlSetDump
@@ -151,7 +172,7 @@ unsupported! {
         aclprofDestroySubscribeConfig aclprofFinalize aclprofGetOpDescSize aclprofGetOpName aclprofGetOpNameLen aclprofGetOpNum aclprofGetOpType
         aclprofGetOpTypeLen aclprofGetStepTimestamp aclprofInit aclprofMark aclprofMarkEx aclprofModelSubscribe aclprofModelUnSubscribe aclprofPop
         aclprofPush aclprofRangePop aclprofRangePushEx aclprofRangeStart aclprofRangeStop aclprofSetConfig aclprofSetStampTraceMessage aclprofStart
-        aclprofStop aclrtActiveStream aclrtAllocBuf aclrtAppendBufChain aclrtBinaryGetDevAddress aclrtBinaryGetFunctionByEntry aclrtBinaryGetGlobal
+        aclprofStop aclrtActiveStream aclrtAppendBufChain aclrtBinaryGetDevAddress aclrtBinaryGetFunctionByEntry aclrtBinaryGetGlobal
         aclrtBinaryLoad aclrtBinaryLoadFromFile aclrtBinarySetExceptionCallback aclrtBinaryUnLoad aclrtCacheLastTaskExtendInfo
         aclrtCacheLastTaskOpInfo aclrtCheckArchCompatibility aclrtCheckMemType aclrtCmoAsyncWithBarrier aclrtCmoWaitBarrier aclrtCopyBufRef
         aclrtCreateLabel aclrtCreateLabelList aclrtCtxGetFloatOverflowAddr aclrtDestroyBinary aclrtDestroyGroupInfo aclrtDestroyLabel
@@ -165,7 +186,7 @@ unsupported! {
         aclrtKernelArgsAppendPlaceHolder aclrtKernelArgsFinalize aclrtKernelArgsGetHandleMemSize aclrtKernelArgsGetMemSize
         aclrtKernelArgsGetPlaceHolderBuffer aclrtKernelArgsInit aclrtKernelArgsInitByUserMem aclrtKernelArgsParaUpdate aclrtLaunchCallback
         aclrtLaunchKernel aclrtLaunchKernelV2 aclrtLaunchKernelWithArgsArray aclrtLaunchKernelWithConfig aclrtLaunchKernelWithHostArgs
-        aclrtLaunchSIMTKernelWithArgsArray aclrtLaunchSIMTKernelWithHostArgs aclrtMallocForTaskScheduler aclrtMemAllocManaged aclrtMemManagedAdvise
+        aclrtLaunchSIMTKernelWithArgsArray aclrtLaunchSIMTKernelWithHostArgs aclrtMemManagedAdvise
         aclrtMemManagedGetAttr aclrtMemManagedGetAttrs aclrtMemManagedPrefetchAsync aclrtMemManagedPrefetchBatchAsync aclrtMemP2PMap
         aclrtMemcpyFromSymbol aclrtMemcpyFromSymbolAsync aclrtMemcpyToSymbol aclrtMemcpyToSymbolAsync aclrtPersistentTaskClean aclrtProcessHostFunc
         aclrtProfTrace aclrtRecordEventWithFlag aclrtRegisterCpuFunc aclrtSetBufDataLen aclrtSetBufUserData aclrtSetDeviceTaskAbortCallback

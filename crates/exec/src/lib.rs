@@ -5,6 +5,7 @@
 
 mod accesses;
 mod by_name;
+pub mod device_tasks;
 mod execution;
 mod groups;
 mod host_input;

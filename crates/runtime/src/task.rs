@@ -83,6 +83,11 @@ pub enum Body {
 pub trait Work: Send + Sync {
     /// Runs it, once. A failure surfaces at synchronize.
     fn run(&self) -> Result<()>;
+
+    /// As [`Kernel::each_access`].
+    fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
+        report_ranges(reads, writes, report);
+    }
 }
 
 /// What an operator does in a stream. Short, as [`Work`], but for the body of an [`Body::Exchange`]; it touches the ranges of its
@@ -155,6 +160,7 @@ impl Task {
             Body::Kernel(kernel) | Body::Exchange(kernel) => {
                 kernel.each_access(&self.reads, &self.writes, report)
             }
+            Body::Work(work) => work.each_access(&self.reads, &self.writes, report),
             _ => report_ranges(&self.reads, &self.writes, report),
         }
     }

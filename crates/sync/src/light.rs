@@ -5,15 +5,19 @@
 //!
 //! ```text
 //!  unlock                          wait, after some spinning
-//!  held = 0        (1)             waiters += 1        (3)
-//!  waiters == 0 ?  (2)             membarrier          (4)   every thread of the process passes a barrier
-//!                                  sleep while held    (5)
+//!  held = 0           (1)          asleep = 1               (4)
+//!  asleep == 0 ?      (2)          membarrier               (5)   every thread of the process passes a barrier
+//!  asleep = 0, wake   (3)          take it, or
+//!                                  sleep while asleep is 1  (6)
 //! ```
 //!
-//! A processor may do (2) before others see (1). If it passes the barrier (4) before (2), it sees (3) and wakes the waiter;
-//! if after, then (1) has been visible since the barrier, and (5) does not sleep. So the thread that waits pays for the barrier
-//! (some microseconds), and the one that unlocks pays nothing. Where the kernel has no such barrier a waiter looks again
-//! every millisecond.
+//! A processor may do (2) before others see (1). If it passes the barrier (5) before (2), it sees (4) and wakes the waiter;
+//! if after, then (1) has been visible since the barrier, and the waiter takes the lock. So the thread that waits pays for the
+//! barrier (some microseconds), and the one that unlocks pays nothing. `asleep` is 0 from the wake until the woken thread runs:
+//! unlocks in between wake nobody again. Who took the lock after it slept sets `asleep`, as others may still sleep.
+//! Where the kernel has no such barrier a waiter looks again every millisecond.
+//!
+//! `tests/light.rs` goes through every order in which these steps can happen, with stores that others see late.
 
 use parking_lot::lock_api::{GuardNoSend, RawMutex};
 use rustix::thread::{MembarrierCommand, futex, membarrier};
@@ -30,13 +34,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// The lock: see the module. Not fair: whoever comes first gets it, a waiter or not.
 pub(crate) struct RawLight {
     held: AtomicU32,
-    waiters: AtomicU32,
+    /// 1 if somebody may sleep whom nobody has woken.
+    asleep: AtomicU32,
 }
 
 // SAFETY: `held` goes from 0 to 1 in one atomic step, for one thread at a time, and back to 0 by `unlock` alone.
 unsafe impl RawMutex for RawLight {
     #[allow(clippy::declare_interior_mutable_const, reason = "how lock_api makes a mutex")]
-    const INIT: RawLight = RawLight { held: AtomicU32::new(0), waiters: AtomicU32::new(0) };
+    const INIT: RawLight = RawLight { held: AtomicU32::new(0), asleep: AtomicU32::new(0) };
 
     type Guard = GuardNoSend;
 
@@ -57,7 +62,7 @@ unsafe impl RawMutex for RawLight {
     unsafe fn unlock(&self, _: GuardNoSend) {
         self.held.store(0, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
-        if self.waiters.load(Ordering::Relaxed) != 0 {
+        if self.asleep.load(Ordering::Relaxed) != 0 {
             self.wake();
         }
     }
@@ -81,19 +86,22 @@ impl RawLight {
                 return;
             }
         }
-        self.waiters.fetch_add(1, Ordering::SeqCst);
-        let limit = if barrier() { None } else { LOOK_AGAIN.try_into().ok() };
-        while !self.take() {
+        loop {
+            self.asleep.store(1, Ordering::SeqCst);
+            let limit = if barrier() { None } else { LOOK_AGAIN.try_into().ok() };
+            if self.take() {
+                return;
+            }
             // Woken, interrupted, too late to sleep: the lock says what is the case.
-            let _ = futex::wait(&self.held, futex::Flags::PRIVATE, 1, limit.as_ref());
+            let _ = futex::wait(&self.asleep, futex::Flags::PRIVATE, 1, limit.as_ref());
         }
-        self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
     #[cold]
     fn wake(&self) {
+        self.asleep.store(0, Ordering::SeqCst);
         // It only fails for an address that is none.
-        let _ = futex::wake(&self.held, futex::Flags::PRIVATE, 1);
+        let _ = futex::wake(&self.asleep, futex::Flags::PRIVATE, 1);
     }
 }
 

@@ -263,7 +263,7 @@ pub fn cos(x: f32) -> f32 {
 }
 
 /// The inverse of the error function.
-fn erfinv(x: f64) -> f64 {
+pub fn erfinv(x: f64) -> f64 {
     if x.abs() >= 1.0 || x.is_nan() {
         return if x.abs() == 1.0 { x * f64::INFINITY } else { f64::NAN };
     }

@@ -2,6 +2,7 @@
 //! they run on are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod access;
+pub mod accumulate;
 pub mod agreement;
 pub mod attention;
 pub mod bags;
@@ -18,6 +19,7 @@ pub mod deform;
 pub mod delta_rule;
 pub mod distance;
 pub mod distinct;
+pub mod drawn;
 pub mod dropout;
 pub mod element;
 pub mod elementwise;
