@@ -7,7 +7,7 @@ int main(void)
 {
     begin();
     aclrtStream left = new_stream(), right = new_stream();
-    char *rows = (char *)device_memory(ROWS * PITCH), *from = (char *)device_block(ROWS * PITCH);
+    char *rows = (char *)device_memory(ROWS * PITCH), *from = (char *)device_memory(ROWS * PITCH);
     char *description = (char *)device_memory(64);
     MUST(aclrtMemset(from, ROWS * PITCH, 1, ROWS * PITCH));
     MUST(aclrtMemcpy2dAsync(rows, PITCH, from, PITCH, WIDTH, ROWS, ACL_MEMCPY_DEVICE_TO_DEVICE, left));
