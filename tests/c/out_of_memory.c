@@ -38,7 +38,7 @@ int main(void)
     CHECK(memory == NULL);
     CHECK_FAIL(
         aclrtMalloc(&memory, (size_t)-5, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION,
-        "18446744073709551611 bytes, -5 as a signed number");
+        "18446744073709551611 bytes (-5 as a signed number");
     CHECK_FAIL(
         aclrtMalloc(&memory, SIZE_MAX, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "What to do: ask for less");

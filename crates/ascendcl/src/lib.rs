@@ -31,6 +31,7 @@ mod copy_forms;
 mod core_limits;
 mod data_buffer;
 mod device;
+mod device_reports;
 mod event;
 mod fault_waits;
 mod faults;

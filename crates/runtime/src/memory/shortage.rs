@@ -95,6 +95,6 @@ impl Memory {
 fn format_bytes(bytes: u64) -> String {
     match i64::try_from(bytes) {
         Ok(bytes) => format!("{bytes} bytes"),
-        Err(_) => format!("{bytes} bytes, {} as a signed number,", bytes as i64),
+        Err(_) => format!("{bytes} bytes ({} as a signed number)", bytes as i64),
     }
 }
