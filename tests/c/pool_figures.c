@@ -206,7 +206,7 @@ int main(void)
     CHECK_EQ(cairn_pool_synchronized(99), -1);
     CHECK(cairn_malloc(SSIZE_MAX, 0, first) == NULL && cairn_pool_malloc(SIZE_MAX, 0, first) == NULL);
     error = cairn_pool_last_error();
-    CHECK(error && strstr(error, "18446744073709551615 bytes (-1 as a signed number"));
+    CHECK(error && strstr(error, "18446744073709551615 bytes, -1 as a signed number"));
     CHECK(error && strstr(error, "What to do: ask for less") && !strstr(error, "the budget"));
     CHECK(cairn_malloc(1, 99, first) == NULL);
     CHECK(cairn_malloc(1, -1, first) == NULL);
