@@ -49,6 +49,8 @@ enum Op {
     FinishAll,
     /// The source refuses to stitch from now on, or no longer.
     Refuse(bool),
+    /// The same, where it has to be right after the last memory.
+    RefuseAfter(bool),
 }
 
 /// A pool, its streams, and what is known of every page.
@@ -91,6 +93,7 @@ impl Model {
                 self.refuses = refuses;
                 self.book.lock().unwrap().refuses = refuses;
             }
+            Op::RefuseAfter(refuses) => self.book.lock().unwrap().refuses_after = refuses,
         }
     }
 
@@ -159,6 +162,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..8 * MIB).prop_map(Op::Trim),
         2 => Just(Op::FinishAll),
         1 => prop::bool::weighted(0.2).prop_map(Op::Refuse),
+        1 => any::<bool>().prop_map(Op::RefuseAfter),
     ]
 }
 
@@ -339,5 +343,36 @@ fn the_own_stream_needs_no_end_of_its_tasks() {
     model.step(Op::Allocate(128 * KIB, GRANULE, 0));
     assert_eq!(model.pool.figures().stitched, 128 * KIB);
     assert_eq!(model.pool.source().stitching(), Some(SMALL));
+    model.end();
+}
+
+/// Eight pages of which the last two are free, and two others; and a block of four pages after that.
+fn take_four_pages(refuses_after: bool) -> Model {
+    let mut model = Model::new(LARGE, MIB);
+    for _ in 0..8 {
+        model.step(Op::Allocate(128 * KIB, GRANULE, 0));
+    }
+    for block in [7, 6, 4, 2] {
+        model.step(Op::Free(block, None));
+    }
+    model.step(Op::RefuseAfter(refuses_after));
+    model.step(Op::Allocate(512 * KIB, GRANULE, 0));
+    assert_eq!(model.book.lock().unwrap().blocks.last().unwrap().size, 512 * KIB);
+    model.check();
+    model
+}
+
+#[test]
+fn the_last_hole_is_made_longer_where_that_is_possible() {
+    let model = take_four_pages(false);
+    assert_eq!(model.pool.figures().stitched, 256 * KIB);
+    assert_eq!(model.book.lock().unwrap().blocks.last().unwrap().offset, 768 * KIB);
+    model.end();
+}
+
+#[test]
+fn the_last_hole_moves_where_nothing_can_be_put_after_it() {
+    let model = take_four_pages(true);
+    assert_eq!(model.pool.figures().stitched, 512 * KIB);
     model.end();
 }

@@ -37,6 +37,8 @@ pub struct Book {
     address_uses: BTreeMap<u64, Clock>,
     pub blocks: Vec<Block>,
     pub refuses: bool,
+    /// Nothing can be put right after the memory that there is.
+    pub refuses_after: bool,
 }
 
 impl Book {
@@ -51,6 +53,7 @@ impl Book {
             address_uses: BTreeMap::new(),
             blocks: Vec::new(),
             refuses: false,
+            refuses_after: false,
         }
     }
 
@@ -222,7 +225,8 @@ impl SegmentSource for Pages {
         let Stitching { page, min_piece, keeps_addresses, .. } = book.how;
         let bytes = pieces.iter().map(|piece| piece.end - piece.start).sum::<u64>() + fresh;
         let start = book.place(bytes);
-        if book.refuses || after.is_some_and(|after| after != start) {
+        let is_refused = |after| after != start || book.refuses_after;
+        if book.refuses || after.is_some_and(is_refused) {
             return Err("refused".into());
         }
         let mut at = start;
