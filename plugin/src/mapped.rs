@@ -375,6 +375,7 @@ mod tests {
         let mut range = mapped(&[(100, 10), (170, 20)]);
         range.vacated.extend([(110, 10), (140, 10), (190, 10)]);
         assert_eq!((range.find_place(20), range.find_place(30)), (Some(120), None));
+        assert_eq!(range.find_place(10), Some(120), "not after the highest page");
         range.vacated.remove(&140);
         assert_eq!(range.find_place(50), Some(120));
         range.vacated.remove(&190);
