@@ -131,6 +131,8 @@ impl Model {
         let (figures, book) = (self.pool.figures(), self.book.lock().unwrap());
         assert_eq!(figures.live, book.blocks.iter().map(|block| block.size).sum::<u64>());
         assert_eq!(figures.reserved, book.backed_pages() * self.how.page);
+        assert_eq!(figures.peak_reserved, book.peak_pages * self.how.page);
+        assert_eq!(figures.stitched, book.moved);
         assert!(figures.reserved <= self.pool.budget());
     }
 
@@ -375,4 +377,26 @@ fn the_last_hole_moves_where_nothing_can_be_put_after_it() {
     let model = take_four_pages(true);
     assert_eq!(model.pool.figures().stitched, 512 * KIB);
     model.end();
+}
+
+#[test]
+fn a_block_waits_for_the_tasks_of_all_its_pages() {
+    for (used, unused) in [(192 * KIB, 64 * KIB), (64 * KIB, 192 * KIB)] {
+        let mut model = Model::new(SMALL, u64::MAX);
+        for (bytes, stream) in [(used, 0), (64 * KIB, 0), (unused, 1), (64 * KIB, 1)] {
+            model.step(Op::Allocate(bytes, GRANULE, stream));
+        }
+        model.step(Op::Submit(0));
+        model.step(Op::Free(2, None));
+        model.step(Op::Free(0, None));
+        model.step(Op::Order(2, 0));
+        model.step(Op::Allocate(256 * KIB, GRANULE, 2));
+        assert_eq!(model.pool.figures().stitched, 256 * KIB);
+        model.step(Op::Free(2, None));
+        let reserved = model.pool.figures().reserved;
+        // The model knows that stream 3 may have none of it.
+        model.step(Op::Allocate(256 * KIB, GRANULE, 3));
+        assert!(model.pool.figures().reserved > reserved, "a task of stream 0 is not done");
+        model.end();
+    }
 }

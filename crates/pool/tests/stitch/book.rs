@@ -39,6 +39,10 @@ pub struct Book {
     pub refuses: bool,
     /// Nothing can be put right after the memory that there is.
     pub refuses_after: bool,
+    /// Bytes of pages that were moved.
+    pub moved: u64,
+    /// The most pages that the pool had.
+    pub peak_pages: u64,
 }
 
 impl Book {
@@ -54,6 +58,8 @@ impl Book {
             blocks: Vec::new(),
             refuses: false,
             refuses_after: false,
+            moved: 0,
+            peak_pages: 0,
         }
     }
 
@@ -165,6 +171,7 @@ impl Book {
             let new = Mapped { page: self.next_page, is_old: false };
             assert!(self.mapped.insert(at, new).is_none(), "{at:#x} is mapped twice");
         }
+        self.peak_pages = self.peak_pages.max(self.backed_pages());
     }
 
     fn unmap(&mut self, range: &Range<u64>, is_old: bool) {
@@ -244,6 +251,7 @@ impl SegmentSource for Pages {
                 at += page;
             }
         }
+        book.moved += at - start;
         book.map_new(at..at + fresh);
         Ok(start..start + bytes)
     }
