@@ -39,6 +39,8 @@ pub struct Book {
     pub refuses: bool,
     /// Nothing can be put right after the memory that there is.
     pub refuses_after: bool,
+    /// There is no new memory.
+    pub is_exhausted: bool,
     /// Bytes of pages that were moved.
     pub moved: u64,
     /// The most pages that the pool had.
@@ -58,6 +60,7 @@ impl Book {
             blocks: Vec::new(),
             refuses: false,
             refuses_after: false,
+            is_exhausted: false,
             moved: 0,
             peak_pages: 0,
         }
@@ -201,6 +204,9 @@ pub struct Pages(pub Arc<Mutex<Book>>);
 impl SegmentSource for Pages {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let mut book = self.0.lock().unwrap();
+        if book.is_exhausted {
+            return Err("exhausted".into());
+        }
         let bytes = bytes.next_multiple_of(book.how.page);
         let start = book.place(bytes);
         book.map_new(start..start + bytes);
@@ -229,7 +235,8 @@ impl SegmentSource for Pages {
     fn stitch(&self, request: &StitchRequest<'_>) -> Result<Range<u64>, String> {
         let StitchRequest { pieces, fresh, after, in_use } = *request;
         let mut book = self.0.lock().unwrap();
-        let Stitching { page, min_piece, keeps_addresses, .. } = book.how;
+        let Stitching { page, min_piece, max_pieces, keeps_addresses, .. } = book.how;
+        assert!(pieces.len() <= max_pieces && (fresh == 0 || !book.is_exhausted));
         let bytes = pieces.iter().map(|piece| piece.end - piece.start).sum::<u64>() + fresh;
         let start = book.place(bytes);
         let is_refused = |after| after != start || book.refuses_after;
