@@ -106,7 +106,7 @@ impl Source {
                     log::warn!("new memory is not like that around it: {error}");
                 }
             }
-            Err(Errno::EXIST) => log::debug!("memory at {address:p} is there"),
+            Err(Errno::EXIST) => log::warn!("another map is at {address:p} already"),
             Err(error) => {
                 let is_kept = map(ProtFlags::empty()).is_ok();
                 // As if moved there: so they are renewed when they are released.
@@ -121,7 +121,7 @@ impl Source {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::super::{Backing, STEP};
     use super::*;
