@@ -1,7 +1,7 @@
 //! A lock-free radix table from granules to numbers.
 
 use crate::tlsf::GRANULE;
-use std::alloc::{Layout, alloc_zeroed};
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -95,9 +95,9 @@ fn get_or_try_init<T, E>(cell: &OnceLock<T>, make: impl Fn() -> Result<T, E>) ->
     }
 }
 
-/// An array of empty cells.
+/// An array of empty cells. The process ends if there is no memory for it.
 pub(crate) fn empty_cells<T, const N: usize>() -> Box<[OnceLock<T>; N]> {
-    try_empty_cells().unwrap_or_else(|error| panic!("no memory for a table: {error}"))
+    try_empty_cells().unwrap_or_else(|_| handle_alloc_error(Layout::new::<[OnceLock<T>; N]>()))
 }
 
 fn try_empty_cells<T, const N: usize>() -> Result<Box<[OnceLock<T>; N]>, OutOfMemory> {

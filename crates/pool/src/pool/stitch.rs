@@ -147,7 +147,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         others.retain(|run| run.range.end != root.end);
         let need = pages_after(&tail);
         self.stitch_runs(root, lane, others, Some(tail), (bytes, need), &how).or_else(|| {
-            // Where nothing can be put after the last memory, its pages move like others.
+            // Where nothing can be put right after the last memory, its pages move like others.
             let all = runs(self.movable_holes(root, lane, &how));
             self.stitch_runs(root, lane, all, None, (bytes, size), &how)
         })
