@@ -178,6 +178,37 @@ fn pages_stay_until_the_tasks_before_have_read_them() {
 }
 
 #[test]
+fn a_stream_moves_the_pages_of_its_own_blocks() {
+    let setting = Setting::new(true);
+    let streams = [setting.stream.clone(), setting.runtime.new_stream()];
+    let gates = [Gate::default(), Gate::default()];
+    let targets = [0; 2].map(|_| setting.runtime.alloc(0, 4 * 64));
+    for ((stream, gate), target) in streams.iter().zip(&gates).zip(targets) {
+        let blocks: Vec<usize> = (0..8).map(|_| setting.take_on(MIB, stream)).collect();
+        for (&block, value) in blocks.iter().zip(10..) {
+            stream.submit(fill(span(block, MIB), value)).unwrap();
+        }
+        setting.runtime.synchronize(stream, None).unwrap();
+        stream.submit(gate.task()).unwrap();
+        for (number, &block) in blocks.iter().step_by(2).enumerate() {
+            let to = Span { address: target.address + 64 * number, bytes: 64, ..target };
+            stream.submit(copy(span(block + (1 << 19), 64), to)).unwrap();
+            free(&setting.runtime.shared.memory, block, stream).unwrap();
+        }
+    }
+    for stream in &streams {
+        setting.take_on(4 * MIB, stream);
+    }
+    assert!(setting.pool.figures().stitched > 7 * MIB, "of both streams");
+    for (stream, gate) in streams.iter().zip(&gates) {
+        gate.open();
+        setting.runtime.synchronize(stream, None).unwrap();
+    }
+    let expected: Vec<u8> = (10u8..18).step_by(2).flat_map(|value| [value; 64]).collect();
+    assert!(targets.iter().all(|&target| bytes(target) == expected));
+}
+
+#[test]
 fn old_addresses_are_given_back_without_their_pages() {
     let setting = Setting::new(true);
     let (first, second, begun) = (Gate::default(), Gate::default(), Gate::default());
