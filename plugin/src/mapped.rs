@@ -36,7 +36,7 @@ pub struct MappedRange {
     page: u64,
     /// By address.
     pages: BTreeMap<u64, Page>,
-    /// Where pages still are mapped that were moved, by address; with their sizes.
+    /// Where pages still are mapped that are elsewhere, by address; with their sizes. What cannot be unmapped stays here.
     vacated: BTreeMap<u64, u64>,
     /// Pages can be mapped twice, and the pool may use that.
     stitches: bool,
@@ -93,12 +93,15 @@ impl MappedRange {
         if let Ok(page) = self.allocate(acl, at, self.page) {
             self.pages.insert(at, page);
             let second = at - self.page;
-            self.stitches = self.stitches
-                && second >= self.range.start
-                && map(acl, second, page).is_ok()
-                && unmap(acl, second);
+            let is_mapped =
+                self.stitches && second >= self.range.start && map(acl, second, page).is_ok();
+            self.stitches = is_mapped && unmap(acl, second);
             if self.unmap(acl, at..at + self.page).len() == 1 {
                 self.used = self.range.start;
+                if is_mapped && !self.stitches {
+                    // The page is there for good.
+                    self.range.end = second;
+                }
                 return Some(self);
             }
         }
@@ -145,8 +148,11 @@ impl MappedRange {
         }
         let mapped = mapped.and_then(|()| self.map_new(acl, at, start + moved + fresh, self.page));
         if let Err(reason) = mapped {
-            let pages = (start..at).step_by(self.page as usize);
-            pages.for_each(|at| _ = unmap(acl, at));
+            for at in (start..at).step_by(self.page as usize) {
+                if !unmap(acl, at) {
+                    self.vacated.insert(at, self.page);
+                }
+            }
             return Err(reason);
         }
         let mut at = start;
@@ -165,7 +171,6 @@ impl MappedRange {
         let Ok(_visit) = Visit::to_home(acl, self.device, home) else { return };
         let inside: Vec<u64> = self.vacated.range(range).map(|(&at, _)| at).collect();
         for at in inside {
-            // What cannot be unmapped is never used again.
             if unmap(acl, at)
                 && let Some(bytes) = self.vacated.remove(&at)
             {
@@ -370,6 +375,7 @@ mod tests {
         let mut range = mapped(&[(100, 10), (170, 20)]);
         range.vacated.extend([(110, 10), (140, 10), (190, 10)]);
         assert_eq!((range.find_place(20), range.find_place(30)), (Some(120), None));
+        assert_eq!(range.find_place(10), Some(120), "not after the highest page");
         range.vacated.remove(&140);
         assert_eq!(range.find_place(50), Some(120));
         range.vacated.remove(&190);

@@ -39,9 +39,11 @@ static struct {
     FakeAllocation allocations[MAX_ALLOCATIONS];
     int handles, maps, unmaps, records, queries, destroyed_events;
     /* The n-th call from now on fails. */
-    int fail_physical_in, fail_map_in;
+    int fail_physical_in, fail_map_in, fail_unmap_in;
     /* So many more calls fail after it. */
     int fail_again;
+    /* Unmaps that failed. */
+    int stuck;
     int no_captures;
     /* Memory may be mapped at two addresses. */
     int maps_twice;
@@ -234,10 +236,11 @@ aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
     CALLED();
     FakeHandle *freed = handle;
-    CHECK(freed->maps == 0);
+    CHECK(freed->maps <= fake.stuck);
     fake.used -= freed->size;
     fake.handles--;
-    free(freed);
+    if (freed->maps == 0)
+        free(freed);
     return 0;
 }
 
@@ -272,6 +275,10 @@ aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandl
 aclError aclrtUnmapMem(void *address)
 {
     CALLED();
+    if (fake_fails(&fake.fail_unmap_in)) {
+        fake.stuck++;
+        return 207000;
+    }
     for (int i = 0; i < MAX_ALLOCATIONS; i++) {
         if (fake_maps[i].handle && fake_maps[i].address == address) {
             fake.mapped -= fake_maps[i].handle->size;
@@ -343,10 +350,10 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
     return 0;
 }
 
-aclError aclmdlRICaptureGetInfo(aclrtStream stream, int *status, void **model)
+aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *model)
 {
     CALLED();
-    *status = fake.no_captures ? -1 : ((FakeStream *)stream)->capturing;
+    *status = (aclmdlRICaptureStatus)(fake.no_captures ? -1 : ((FakeStream *)stream)->capturing);
     *model = NULL;
     return fake.no_captures ? 207000 : 0;
 }

@@ -91,6 +91,37 @@ static void failures(void)
     give_all_back();
 }
 
+static void fresh_pages(void)
+{
+    GROUP("pool stitch: what holes lack is added after them, and counted");
+    leave_holes();
+    int handles = fake.handles;
+    char *large = pool.malloc(10 * PAGE, 0, &a);
+    CHECK(large != NULL);
+    CHECK_EQ(fake.handles, handles + 2);
+    CHECK_EQ(pool_figures(0).reserved, 18 * PAGE);
+    CHECK_EQ(pool.free(large, 0, &a), 0);
+    give_all_back();
+}
+
+static void many_stitches(void)
+{
+    GROUP("pool stitch: no addresses are lost, however often pages move");
+    for (int round = 0; round < 100; round++) {
+        leave_holes();
+        char *large = pool.malloc(8 * PAGE, 0, &a);
+        CHECK(large != NULL);
+        CHECK_EQ(pool_figures(0).reserved, 16 * PAGE);
+        CHECK_EQ(pool.free(large, 0, &a), 0);
+        give_all_back();
+    }
+    char *all = pool.malloc(CAPACITY, 0, &a);
+    CHECK(all != NULL);
+    CHECK_EQ(pool.free(all, 0, &a), 0);
+    pool.trim(0, 0);
+    CHECK(fake.mapped == 0);
+}
+
 static int without_stitching(void)
 {
     GROUP("pool stitch: not with CAIRN_POOL_STITCH=0");
@@ -110,6 +141,8 @@ int main(void)
     idle_stream();
     busy_stream();
     failures();
+    fresh_pages();
+    many_stitches();
 
     GROUP("pool stitch: an ACL that maps memory only once is reported once, and the pool works");
     CHECK_EQ(fake.log[0], 0);

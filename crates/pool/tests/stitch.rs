@@ -49,6 +49,8 @@ enum Op {
     FinishAll,
     /// The source refuses to stitch from now on, or no longer.
     Refuse(bool),
+    /// The same, where it has to be right after the last memory.
+    RefuseAfter(bool),
 }
 
 /// A pool, its streams, and what is known of every page.
@@ -91,12 +93,15 @@ impl Model {
                 self.refuses = refuses;
                 self.book.lock().unwrap().refuses = refuses;
             }
+            Op::RefuseAfter(refuses) => self.book.lock().unwrap().refuses_after = refuses,
         }
     }
 
     fn allocate(&mut self, bytes: u64, align: u64, stream: usize) {
         self.is_single &= stream == 0;
-        let pays = align == GRANULE && bytes >= self.how.min_block;
+        let Stitching { page, min_block, min_piece, max_pieces, .. } = self.how;
+        let moves_all = min_piece == page && max_pieces == usize::MAX;
+        let pays = align == GRANULE && bytes >= min_block && moves_all;
         let must_stitch = self.streams.is_idle() && self.is_single && !self.refuses && pays;
         let reserved = self.pool.figures().reserved;
         let free = if must_stitch { self.book.lock().unwrap().free_pages() } else { 0 };
@@ -128,7 +133,28 @@ impl Model {
         let (figures, book) = (self.pool.figures(), self.book.lock().unwrap());
         assert_eq!(figures.live, book.blocks.iter().map(|block| block.size).sum::<u64>());
         assert_eq!(figures.reserved, book.backed_pages() * self.how.page);
+        assert_eq!(figures.peak_reserved, book.peak_pages * self.how.page);
+        assert_eq!(figures.stitched, book.moved);
         assert!(figures.reserved <= self.pool.budget());
+    }
+
+    /// Where the block begins that was taken last, and how long it is.
+    fn last_block(&self) -> (u64, u64) {
+        let book = self.book.lock().unwrap();
+        book.blocks.last().map(|block| (block.offset, block.size)).unwrap()
+    }
+
+    /// Frees these of the blocks, in the order of their addresses.
+    fn free_in_order(&mut self, is_freed: impl Fn(usize) -> bool) {
+        let mut offsets: Vec<u64> =
+            self.book.lock().unwrap().blocks.iter().map(|block| block.offset).collect();
+        offsets.sort_unstable();
+        for (_, offset) in offsets.into_iter().enumerate().filter(|(at, _)| is_freed(*at)) {
+            let book = self.book.lock().unwrap();
+            let block = book.blocks.iter().position(|block| block.offset == offset).unwrap();
+            drop(book);
+            self.step(Op::Free(block, None));
+        }
     }
 
     /// Frees everything, and checks that nothing is left behind, old addresses included.
@@ -159,6 +185,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..8 * MIB).prop_map(Op::Trim),
         2 => Just(Op::FinishAll),
         1 => prop::bool::weighted(0.2).prop_map(Op::Refuse),
+        1 => any::<bool>().prop_map(Op::RefuseAfter),
     ]
 }
 
@@ -283,6 +310,7 @@ fn holes_serve_a_block_that_fits_in_none() {
     model.step(Op::Allocate(250 * KIB, GRANULE, 0));
     let figures = model.pool.figures();
     assert_eq!((figures.reserved, figures.stitched), (512 * KIB, 252 * KIB));
+    assert_eq!(model.last_block().1, 252 * KIB, "a block keeps the rest of a small page");
     model.end();
 }
 
@@ -339,5 +367,152 @@ fn the_own_stream_needs_no_end_of_its_tasks() {
     model.step(Op::Allocate(128 * KIB, GRANULE, 0));
     assert_eq!(model.pool.figures().stitched, 128 * KIB);
     assert_eq!(model.pool.source().stitching(), Some(SMALL));
+    model.end();
+}
+
+/// Eight pages of which the last two are free, and two others; and a block of four pages after that.
+fn take_four_pages(refuses_after: bool) -> Model {
+    let mut model = Model::new(LARGE, 2 * MIB);
+    model.pool.set_budget(MIB);
+    for _ in 0..8 {
+        model.step(Op::Allocate(128 * KIB, GRANULE, 0));
+    }
+    for block in [7, 6, 4, 2] {
+        model.step(Op::Free(block, None));
+    }
+    model.step(Op::RefuseAfter(refuses_after));
+    model.step(Op::Allocate(512 * KIB, GRANULE, 0));
+    assert_eq!(model.last_block().1, 512 * KIB);
+    model.check();
+    model
+}
+
+#[test]
+fn the_last_hole_is_made_longer_where_that_is_possible() {
+    let mut model = take_four_pages(false);
+    assert_eq!(model.pool.figures().stitched, 256 * KIB);
+    assert_eq!(model.last_block().0, 768 * KIB);
+    // And longer again.
+    model.step(Op::Free(4, None));
+    model.pool.set_budget(2 * MIB);
+    model.step(Op::Allocate(640 * KIB, GRANULE, 0));
+    assert_eq!(model.pool.figures().stitched, 256 * KIB);
+    assert_eq!(model.last_block(), (768 * KIB, 640 * KIB));
+    model.end();
+}
+
+#[test]
+fn the_last_hole_moves_where_nothing_can_be_put_after_it() {
+    let model = take_four_pages(true);
+    assert_eq!(model.pool.figures().stitched, 512 * KIB);
+    model.end();
+}
+
+#[test]
+fn a_block_waits_for_the_tasks_of_all_its_pages() {
+    for (used, unused) in [(192 * KIB, 64 * KIB), (64 * KIB, 192 * KIB)] {
+        let mut model = Model::new(SMALL, u64::MAX);
+        for (bytes, stream) in [(used, 0), (64 * KIB, 0), (unused, 1), (64 * KIB, 1)] {
+            model.step(Op::Allocate(bytes, GRANULE, stream));
+        }
+        model.step(Op::Submit(0));
+        model.step(Op::Free(2, None));
+        model.step(Op::Free(0, None));
+        model.step(Op::Order(2, 0));
+        model.step(Op::Allocate(256 * KIB, GRANULE, 2));
+        assert_eq!(model.pool.figures().stitched, 256 * KIB);
+        model.step(Op::Free(2, None));
+        model.streams.abort(2);
+        let reserved = model.pool.figures().reserved;
+        // Stream 2 is done, but it did not wait: the model knows that stream 3 may have none of it.
+        model.step(Op::Allocate(256 * KIB, GRANULE, 3));
+        assert!(model.pool.figures().reserved > reserved, "a task of stream 0 is not done");
+        model.end();
+    }
+}
+
+/// Blocks of these sizes in KiB with a small one after each, of which all but the small ones are freed.
+fn holes(how: Stitching, budget: u64, sizes: &[u64]) -> Model {
+    let mut model = Model::new(how, budget);
+    for &size in sizes {
+        model.step(Op::Allocate(size * KIB, GRANULE, 0));
+        model.step(Op::Allocate(4 * KIB, GRANULE, 0));
+    }
+    model.free_in_order(|at| at % 2 == 0);
+    model
+}
+
+#[test]
+fn no_more_is_added_than_the_budget_has() {
+    let mut model = holes(SMALL, 256 * KIB, &[60, 60, 60, 60]);
+    model.step(Op::Allocate(300 * KIB, GRANULE, 0));
+    model.check();
+    assert_eq!((model.book.lock().unwrap().blocks.len(), model.pool.figures().stitched), (4, 0));
+    model.end();
+}
+
+#[test]
+fn a_block_has_no_more_pieces_than_the_source_takes() {
+    let mut model = holes(Stitching { max_pieces: 2, ..SMALL }, u64::MAX, &[64; 4]);
+    model.step(Op::Allocate(256 * KIB, GRANULE, 0));
+    assert_eq!(model.pool.figures().stitched, 128 * KIB);
+    model.end();
+}
+
+#[test]
+fn small_pieces_stay_where_they_are() {
+    let mut model = holes(Stitching { min_piece: 16 * KIB, ..SMALL }, u64::MAX, &[64, 12, 64]);
+    model.step(Op::Allocate(140 * KIB, GRANULE, 0));
+    assert_eq!(model.pool.figures().stitched, 128 * KIB);
+    model.end();
+}
+
+#[test]
+fn the_last_piece_is_of_the_smallest_hole_that_has_it() {
+    let mut model = holes(SMALL, u64::MAX, &[128, 64, 256]);
+    model.step(Op::Allocate(320 * KIB, GRANULE, 0));
+    let figures = model.pool.figures();
+    assert_eq!((figures.stitched, figures.largest_hole), (320 * KIB, 128 * KIB));
+    model.end();
+}
+
+/// Far more often than a stream may stitch in a row.
+#[test]
+fn without_more_memory_the_pool_always_stitches() {
+    for has_budget in [false, true] {
+        let mut model = Model::new(SMALL, if has_budget { 512 * KIB } else { u64::MAX });
+        (0..8).for_each(|_| model.step(Op::Allocate(64 * KIB, GRANULE, 0)));
+        model.book.lock().unwrap().is_exhausted = !has_budget;
+        // Nothing can be given back for new memory while a task may use it.
+        model.step(Op::Submit(0));
+        for round in 1..700 {
+            model.free_in_order(|at| at == 1 || at == 5);
+            model.step(Op::Allocate(128 * KIB, GRANULE, 0));
+            assert_eq!(model.last_block().1, 128 * KIB, "round {round}");
+            assert_eq!(model.pool.figures().stitched, round * 128 * KIB);
+            let block = model.book.lock().unwrap().blocks.len() - 1;
+            model.step(Op::Free(block, None));
+            (0..2).for_each(|_| model.step(Op::Allocate(64 * KIB, GRANULE, 0)));
+        }
+        model.check();
+        model.book.lock().unwrap().is_exhausted = false;
+        model.end();
+    }
+}
+
+#[test]
+fn a_busy_stream_leaves_a_bounded_number_of_old_addresses() {
+    let mut model = Model::new(SMALL, u64::MAX);
+    (0..128).for_each(|_| model.step(Op::Allocate(4 * KIB, GRANULE, 0)));
+    model.step(Op::Submit(0));
+    for _ in 0..80 {
+        model.free_in_order(|at| at % 2 == 0);
+        model.step(Op::Allocate(256 * KIB, GRANULE, 0));
+        let block = model.book.lock().unwrap().blocks.len() - 1;
+        model.step(Op::Free(block, None));
+        (0..64).for_each(|_| model.step(Op::Allocate(4 * KIB, GRANULE, 0)));
+    }
+    let old = model.book.lock().unwrap().old_pages();
+    assert!((4096..4096 + 64).contains(&old), "{old}");
     model.end();
 }

@@ -53,12 +53,18 @@ impl Setting {
         self.runtime.synchronize(&self.stream, None).unwrap();
     }
 
-    /// Blocks of 1 MiB, filled with their numbers; those with even numbers are freed.
-    fn holes(&self, count: u8) -> Vec<usize> {
+    /// Blocks of 1 MiB, filled with their numbers.
+    fn fill_blocks(&self, count: u8) -> Vec<usize> {
         let blocks: Vec<usize> = (0..count).map(|_| self.take(MIB)).collect();
         for (&block, value) in blocks.iter().zip(0..) {
             self.fill(block, MIB, value);
         }
+        blocks
+    }
+
+    /// The same; those with even numbers are freed.
+    fn holes(&self, count: u8) -> Vec<usize> {
+        let blocks = self.fill_blocks(count);
         blocks.iter().step_by(2).for_each(|&block| self.free(block));
         blocks
     }
@@ -145,6 +151,96 @@ fn tasks_in_the_queue_find_what_they_were_submitted_for() {
     setting.synchronize();
     setting.pool.trim(0);
     assert_eq!(setting.runtime.shared.memory.usage(0).pooled, 0);
+}
+
+#[test]
+fn pages_stay_until_the_tasks_before_have_read_them() {
+    let setting = Setting::new(true);
+    let target = setting.runtime.alloc(0, 5 * 64);
+    let blocks = setting.fill_blocks(9);
+    setting.synchronize();
+    let gate = Gate::default();
+    setting.stream.submit(gate.task()).unwrap();
+    for (number, &block) in blocks.iter().step_by(2).enumerate() {
+        let to = Span { address: target.address + 64 * number, bytes: 64, ..target };
+        setting.stream.submit(copy(span(block + (1 << 19), 64), to)).unwrap();
+        setting.free(block);
+    }
+    let large = setting.take(5 * MIB);
+    assert_eq!(setting.pool.figures().stitched, 5 * MIB);
+    gate.open();
+    setting.synchronize();
+    let expected: Vec<u8> = (0u8..9).step_by(2).flat_map(|value| [value; 64]).collect();
+    assert_eq!(bytes(target), expected, "what was written long before the stitch");
+    let moved: Vec<u8> = (0..5).map(|mib| bytes(span(large + (mib << 20), 1))[0]).collect();
+    assert!(moved.iter().all(|value| value % 2 == 0) && moved.contains(&8), "{moved:?} moved");
+    setting.check_odd(&blocks);
+}
+
+#[test]
+fn a_stream_moves_the_pages_of_its_own_blocks() {
+    let setting = Setting::new(true);
+    let streams = [setting.stream.clone(), setting.runtime.new_stream()];
+    let gates = [Gate::default(), Gate::default()];
+    let targets = [0; 2].map(|_| setting.runtime.alloc(0, 4 * 64));
+    for ((stream, gate), target) in streams.iter().zip(&gates).zip(targets) {
+        let blocks: Vec<usize> = (0..8).map(|_| setting.take_on(MIB, stream)).collect();
+        for (&block, value) in blocks.iter().zip(10..) {
+            stream.submit(fill(span(block, MIB), value)).unwrap();
+        }
+        setting.runtime.synchronize(stream, None).unwrap();
+        stream.submit(gate.task()).unwrap();
+        for (number, &block) in blocks.iter().step_by(2).enumerate() {
+            let to = Span { address: target.address + 64 * number, bytes: 64, ..target };
+            stream.submit(copy(span(block + (1 << 19), 64), to)).unwrap();
+            free(&setting.runtime.shared.memory, block, stream).unwrap();
+        }
+    }
+    for stream in &streams {
+        setting.take_on(4 * MIB, stream);
+    }
+    assert!(setting.pool.figures().stitched > 7 * MIB, "of both streams");
+    for (stream, gate) in streams.iter().zip(&gates) {
+        gate.open();
+        setting.runtime.synchronize(stream, None).unwrap();
+    }
+    let expected: Vec<u8> = (10u8..18).step_by(2).flat_map(|value| [value; 64]).collect();
+    assert!(targets.iter().all(|&target| bytes(target) == expected));
+}
+
+#[test]
+fn old_addresses_are_given_back_without_their_pages() {
+    let setting = Setting::new(true);
+    let (first, second, begun) = (Gate::default(), Gate::default(), Gate::default());
+    setting.stream.submit(first.task()).unwrap();
+    let blocks = setting.holes(8);
+    let last_use = setting.runtime.shared.progress.submitted(setting.stream.index);
+    let (inner, waits) = (second.clone(), begun.clone());
+    let task = host_task(move || {
+        waits.open();
+        inner.wait();
+        true
+    });
+    setting.stream.submit(task).unwrap();
+    let large = setting.take(4 * MIB);
+    assert_eq!(setting.pool.figures().stitched, 4 * MIB);
+    first.open();
+    begun.wait();
+    assert!(setting.runtime.shared.progress.finished(setting.stream.index) >= last_use);
+    // Nothing uses the old addresses any more, and the stream has not moved the pages yet.
+    setting.pool.trim(u64::MAX);
+    let moved: Vec<u8> = (0..4).map(|mib| bytes(span(large + (mib << 20), 1))[0]).collect();
+    assert!(moved.iter().all(|value| value % 2 == 0) && moved.contains(&6), "{moved:?} moved");
+    // Others have the addresses now: the stream may not take anything away from there.
+    let others: Vec<Span> = (0..4).map(|_| setting.runtime.alloc(0, MIB)).collect();
+    assert!(others.iter().any(|other| other.address == blocks[0]), "an old address is used again");
+    for &other in &others {
+        setting.runtime.perform(&fill(other, 33)).unwrap();
+    }
+    second.open();
+    setting.synchronize();
+    assert!(others.iter().all(|&other| bytes(other).iter().all(|&byte| byte == 33)));
+    setting.check_odd(&blocks);
 }
 
 #[test]

@@ -78,8 +78,10 @@ pub enum Rank {
     Arena,
     /// Which pages of an arena lie in a memory file.
     SharedPages,
-    /// Which pages of an arena were moved there, or were to be huge.
+    /// Which pages of an arena were moved there.
     MovedPages,
+    /// For which pages of an arena huge ones were asked for.
+    AdvisedPages,
     /// The ranges of a memory file.
     Store,
     /// Pages on their way into a memory file.

@@ -133,19 +133,38 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
         }
         self.vacate_finished(root);
         how.keeps_addresses &= root.vacating.len() < MAX_VACATING;
-        let mut runs = runs(self.movable_holes(root, lane, &how));
+        let mut others = runs(self.movable_holes(root, lane, &how));
         let pages_after = |tail: &Run<'_>| (bytes - tail.bytes()).next_multiple_of(how.page);
         let tail = match how.extends_end {
-            true => runs.iter().find(|run| run.range.end == root.end).cloned(),
+            true => others.iter().find(|run| run.range.end == root.end).cloned(),
             false => None,
         };
         let tail = tail.and_then(|tail| tail.aligned_to(align));
         let tail = tail.filter(|tail| tail.bytes() < bytes && pages_after(tail) < size);
-        if tail.is_some() {
-            runs.retain(|run| run.range.end != root.end);
-        }
-        let need = tail.as_ref().map_or(size, pages_after);
-        let pages = runs.into_iter().filter_map(|run| run.pages(&how)).collect();
+        let Some(tail) = tail else {
+            return self.stitch_runs(root, lane, others, None, (bytes, size), &how);
+        };
+        others.retain(|run| run.range.end != root.end);
+        let need = pages_after(&tail);
+        self.stitch_runs(root, lane, others, Some(tail), (bytes, need), &how).or_else(|| {
+            // Where nothing can be put right after the last memory, its pages move like others.
+            let all = runs(self.movable_holes(root, lane, &how));
+            self.stitch_runs(root, lane, all, None, (bytes, size), &how)
+        })
+    }
+
+    /// Puts `need` bytes of pages side by side, right after `tail` if there is one, of these runs as far as they have them; and makes
+    /// a block of `bytes` bytes there.
+    fn stitch_runs<'a>(
+        &'a self,
+        root: &mut Root,
+        lane: &'a Lane,
+        runs: Vec<Run<'a>>,
+        tail: Option<Run<'a>>,
+        (bytes, need): (u64, u64),
+        how: &Stitching,
+    ) -> Option<Placed> {
+        let pages = runs.into_iter().filter_map(|run| run.pages(how)).collect();
         let chosen = choose(pages, need, how.max_pieces);
         if chosen.is_empty() && tail.is_none() {
             return None;
@@ -155,7 +174,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             return None;
         }
         let after = tail.as_ref().map(|tail| tail.range.end);
-        let mut taken = self.take_out(root, lane, tail.into_iter().chain(chosen), &how)?;
+        let mut taken = self.take_out(root, lane, tail.into_iter().chain(chosen), how)?;
         let moved = &taken.runs[usize::from(after.is_some())..];
         let pieces: Vec<_> = moved.iter().map(|run| run.range.clone()).collect();
         let in_use = moved.iter().any(|run| !run.uses.epochs().is_empty());

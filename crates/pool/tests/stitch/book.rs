@@ -37,6 +37,14 @@ pub struct Book {
     address_uses: BTreeMap<u64, Clock>,
     pub blocks: Vec<Block>,
     pub refuses: bool,
+    /// Nothing can be put right after the memory that there is.
+    pub refuses_after: bool,
+    /// There is no new memory.
+    pub is_exhausted: bool,
+    /// Bytes of pages that were moved.
+    pub moved: u64,
+    /// The most pages that the pool had.
+    pub peak_pages: u64,
 }
 
 impl Book {
@@ -51,6 +59,10 @@ impl Book {
             address_uses: BTreeMap::new(),
             blocks: Vec::new(),
             refuses: false,
+            refuses_after: false,
+            is_exhausted: false,
+            moved: 0,
+            peak_pages: 0,
         }
     }
 
@@ -162,6 +174,7 @@ impl Book {
             let new = Mapped { page: self.next_page, is_old: false };
             assert!(self.mapped.insert(at, new).is_none(), "{at:#x} is mapped twice");
         }
+        self.peak_pages = self.peak_pages.max(self.backed_pages());
     }
 
     fn unmap(&mut self, range: &Range<u64>, is_old: bool) {
@@ -191,6 +204,9 @@ pub struct Pages(pub Arc<Mutex<Book>>);
 impl SegmentSource for Pages {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let mut book = self.0.lock().unwrap();
+        if book.is_exhausted {
+            return Err("exhausted".into());
+        }
         let bytes = bytes.next_multiple_of(book.how.page);
         let start = book.place(bytes);
         book.map_new(start..start + bytes);
@@ -219,10 +235,12 @@ impl SegmentSource for Pages {
     fn stitch(&self, request: &StitchRequest<'_>) -> Result<Range<u64>, String> {
         let StitchRequest { pieces, fresh, after, in_use } = *request;
         let mut book = self.0.lock().unwrap();
-        let Stitching { page, min_piece, keeps_addresses, .. } = book.how;
+        let Stitching { page, min_piece, max_pieces, keeps_addresses, .. } = book.how;
+        assert!(pieces.len() <= max_pieces && (fresh == 0 || !book.is_exhausted));
         let bytes = pieces.iter().map(|piece| piece.end - piece.start).sum::<u64>() + fresh;
         let start = book.place(bytes);
-        if book.refuses || after.is_some_and(|after| after != start) {
+        let is_refused = |after| after != start || book.refuses_after;
+        if book.refuses || after.is_some_and(is_refused) {
             return Err("refused".into());
         }
         let mut at = start;
@@ -240,6 +258,7 @@ impl SegmentSource for Pages {
                 at += page;
             }
         }
+        book.moved += at - start;
         book.map_new(at..at + fresh);
         Ok(start..start + bytes)
     }

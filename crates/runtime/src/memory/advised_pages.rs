@@ -16,7 +16,7 @@ impl std::fmt::Debug for AdvisedPages {
 
 impl Default for AdvisedPages {
     fn default() -> AdvisedPages {
-        AdvisedPages(Mutex::new(Rank::MovedPages, BTreeMap::new()))
+        AdvisedPages(Mutex::new(Rank::AdvisedPages, BTreeMap::new()))
     }
 }
 
@@ -43,6 +43,13 @@ impl AdvisedPages {
         let inside = ranges.range(..range.end).rev().take_while(|(_, end)| **end > range.start);
         inside.map(|(&start, &end)| start.max(range.start)..end.min(range.end)).collect()
     }
+
+    /// Where such ranges begin and end inside a range.
+    pub fn edges(&self, range: &Range<u64>) -> Vec<u64> {
+        let parts = self.parts(range).into_iter();
+        let edges = parts.flat_map(|part| [part.start, part.end]);
+        edges.filter(|edge| (range.start + 1..range.end).contains(edge)).collect()
+    }
 }
 
 #[cfg(all(test, not(feature = "shuttle")))]
@@ -59,6 +66,8 @@ mod tests {
         advised.add(1..9);
         assert_eq!(advised.parts(&(3..25)), [20..25, 3..10]);
         assert_eq!(advised.parts(&(10..20)), []);
+        assert_eq!(advised.edges(&(0..25)), [20, 10]);
+        assert_eq!(advised.edges(&(10..20)), []);
         assert_eq!(advised.0.lock().len(), 2);
     }
 }

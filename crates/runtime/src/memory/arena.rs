@@ -17,7 +17,7 @@ use crate::record::event::MemoryKind;
 use crate::record::{Event, Kind, Spine};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicUsize;
-use cairn_pool::granule_table::GranuleTable;
+use cairn_pool::granule_table::{GranuleTable, OutOfMemory};
 use std::ops::Range;
 
 mod physical;
@@ -111,10 +111,13 @@ impl Inner {
         self.peaks = std::array::from_fn(|at| self.peaks[at].max(parts[at]));
     }
 
-    fn take(&mut self, bytes: u64, align: u64) -> Option<Grant> {
-        let grant = self.tlsf.alloc(bytes, align)?;
-        self.index.set(grant.offset, u64::from(grant.id) + 1);
-        Some(grant)
+    fn take(&mut self, bytes: u64, align: u64) -> std::result::Result<Option<Grant>, OutOfMemory> {
+        let Some(grant) = self.tlsf.alloc(bytes, align) else { return Ok(None) };
+        if let Err(error) = self.index.set(grant.offset, u64::from(grant.id) + 1) {
+            self.tlsf.free(grant.id, 0);
+            return Err(error);
+        }
+        Ok(Some(grant))
     }
 
     fn block(&self, offset: u64) -> Option<Grant> {
@@ -182,7 +185,7 @@ impl Arena {
         if skew > 0 {
             source.grow_to(skew).map_err(failed)?;
             inner.tlsf.grow(source.committed());
-            inner.take(skew, GRANULE);
+            inner.take(skew, GRANULE).map_err(|e| failed(std::io::Error::other(e)))?;
         }
         // A range cut short by `ulimit -v` bounds what can be had; half of it goes to alignment.
         let capacity = capacity.min((source.reserved() / 2) & !(STEP - 1));
@@ -368,7 +371,12 @@ impl Arena {
         need: u64,
         align: u64,
     ) -> std::result::Result<Grant, Attempt> {
-        if let Some(grant) = inner.take(need, align) {
+        let no_table = |error| {
+            Attempt::Refused(format!(
+                "there is no memory for the table of blocks: {error} (ulimit -v, or the machine's memory)"
+            ))
+        };
+        if let Some(grant) = inner.take(need, align).map_err(no_table)? {
             return Ok(grant);
         }
         let growth = inner.tlsf.needed_growth(need, align);
@@ -379,7 +387,7 @@ impl Arena {
             .map_err(|error| Attempt::Refused(format!("the kernel says: {error}")))?;
         let committed = self.source.committed().min(self.source.reserved());
         inner.tlsf.grow(committed.max(end) - inner.tlsf.end());
-        inner.take(need, align).ok_or(Attempt::Waiting)
+        inner.take(need, align).map_err(no_table)?.ok_or(Attempt::Waiting)
     }
 
     /// Frees the live allocation that begins at `offset`: its bytes go to the quarantine. Returns false if another

@@ -45,6 +45,7 @@ mod shortage;
 pub mod source;
 pub mod system_limits;
 pub mod vmm;
+mod word_table;
 pub mod writers;
 
 pub use arena_maker::ArenaMaker;

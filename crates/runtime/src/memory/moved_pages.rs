@@ -39,21 +39,12 @@ impl MovedPages {
         runs.range(..range.end).next_back().is_some_and(|(_, &end)| end > range.start)
     }
 
-    /// The range in parts that lie in one map each.
-    pub fn parts(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+    /// Where runs begin and end inside a range.
+    pub fn edges(&self, range: &Range<u64>) -> Vec<u64> {
         let runs = self.runs.lock();
         let first = runs.range(..=range.start).next_back().map_or(range.start, |(&start, _)| start);
         let edges = runs.range(first..range.end).flat_map(|(&start, &end)| [start, end]);
-        let mut parts = Vec::new();
-        let mut from = range.start;
-        for edge in edges.filter(|edge| (range.start + 1..range.end).contains(edge)) {
-            if edge > from {
-                parts.push(from..edge);
-                from = edge;
-            }
-        }
-        parts.push(from..range.end);
-        parts
+        edges.filter(|edge| (range.start + 1..range.end).contains(edge)).collect()
     }
 
     /// These pages are one run now.
@@ -67,6 +58,15 @@ impl MovedPages {
     pub fn remove(&self, range: &Range<u64>) {
         cut(&mut self.runs.lock(), range);
     }
+}
+
+/// A range in parts that end at these edges inside it.
+pub fn parts(range: &Range<u64>, mut edges: Vec<u64>) -> Vec<Range<u64>> {
+    edges.sort_unstable();
+    edges.dedup();
+    let starts = std::iter::once(range.start).chain(edges.iter().copied());
+    let ends = edges.iter().copied().chain([range.end]);
+    starts.zip(ends).map(|(start, end)| start..end).collect()
 }
 
 /// Takes a range out of the runs.
@@ -91,19 +91,21 @@ mod tests {
     #[test]
     fn ranges_are_cut_where_runs_begin_and_end() {
         let moved = MovedPages::new(24);
-        assert_eq!(moved.parts(&(0..10)), vec![Range { start: 0, end: 10 }]);
+        let parts_of = |moved: &MovedPages, range| parts(&range, moved.edges(&range));
+        assert_eq!(parts_of(&moved, 0..10), vec![Range { start: 0, end: 10 }]);
         moved.add(2..4);
         moved.add(4..6);
-        assert_eq!(moved.parts(&(0..10)), [0..2, 2..4, 4..6, 6..10]);
-        assert_eq!(moved.parts(&(3..5)), [3..4, 4..5]);
-        assert_eq!(moved.parts(&(4..6)).len(), 1);
+        assert_eq!(parts_of(&moved, 0..10), [0..2, 2..4, 4..6, 6..10]);
+        assert_eq!(parts_of(&moved, 3..5), [3..4, 4..5]);
+        assert_eq!(parts_of(&moved, 4..6).len(), 1);
         assert!(moved.overlaps(&(5..9)) && !moved.overlaps(&(6..9)) && !moved.overlaps(&(0..2)));
         assert!(moved.has_room());
         moved.add(20..30);
         assert!(!moved.has_room());
         moved.remove(&(3..25));
-        assert_eq!(moved.parts(&(0..40)), [0..2, 2..3, 3..25, 25..30, 30..40]);
+        assert_eq!(parts_of(&moved, 0..40), [0..2, 2..3, 3..25, 25..30, 30..40]);
         moved.add(0..40);
-        assert_eq!(moved.parts(&(0..40)).len(), 1);
+        assert_eq!(parts_of(&moved, 0..40).len(), 1);
+        assert_eq!(parts(&(0..9), vec![7, 3, 7]), [0..3, 3..7, 7..9]);
     }
 }

@@ -1,7 +1,7 @@
 //! Which blocks pools have handed out: a flat side table over the range of an arena.
 
-use super::ranges::Table;
 use super::tlsf::GRANULE;
+use super::word_table::WordTable;
 use std::io;
 use std::sync::atomic::Ordering::*;
 
@@ -26,11 +26,11 @@ pub struct PoolBlock {
 /// is allocated or freed. A look-up walks back over the starts of freed blocks; it is for error messages and checkers.
 pub struct PoolBlocks {
     /// One for each granule; 0 where no block began since the memory came to a pool.
-    records: Table,
+    records: WordTable,
     /// A bit for each granule whose record was ever written.
-    starts: Table,
+    starts: WordTable,
     /// A bit for each word of `starts` that is not zero.
-    start_words: Table,
+    start_words: WordTable,
 }
 
 impl PoolBlocks {
@@ -38,9 +38,9 @@ impl PoolBlocks {
     pub fn new(range_bytes: u64) -> io::Result<PoolBlocks> {
         let granules = range_bytes.div_ceil(GRANULE).max(1) as usize;
         Ok(PoolBlocks {
-            records: Table::reserve(granules)?,
-            starts: Table::reserve(granules.div_ceil(64))?,
-            start_words: Table::reserve(granules.div_ceil(64 * 64))?,
+            records: WordTable::reserve(granules)?,
+            starts: WordTable::reserve(granules.div_ceil(64))?,
+            start_words: WordTable::reserve(granules.div_ceil(64 * 64))?,
         })
     }
 

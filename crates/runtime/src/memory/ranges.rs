@@ -1,13 +1,10 @@
 //! Address to allocation: a flat side table over one reserved address range.
 
 use std::io;
-use std::ops::Deref;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-
 use super::tlsf::GRANULE;
+use super::word_table::WordTable;
 
 /// The most levels of bits.
 const LEVELS: usize = 10;
@@ -62,8 +59,8 @@ pub struct Allocation {
 /// one allocation to others, piece by piece, belong to one of them at every moment: a reader that missed all of them
 /// sees that the table changed meanwhile, and looks again.
 pub struct Ranges {
-    records: Table,
-    bits: Table,
+    records: WordTable,
+    bits: WordTable,
     /// Where each level begins in `bits`.
     levels: [usize; LEVELS],
     /// How many levels there are.
@@ -92,8 +89,8 @@ impl Ranges {
             height += 1;
         }
         Ok(Self {
-            records: Table::reserve(2 * granules)?,
-            bits: Table::reserve(words)?,
+            records: WordTable::reserve(2 * granules)?,
+            bits: WordTable::reserve(words)?,
             levels,
             height,
             changes: AtomicU64::new(0),
@@ -352,49 +349,6 @@ impl Ranges {
 
     fn word(&self, level: usize, index: usize) -> &AtomicU64 {
         &self.bits[self.levels[level] + index]
-    }
-}
-
-/// Zeroed words in pages of their own, backed when first written. Unmapped on drop.
-pub(super) struct Table {
-    words: NonNull<AtomicU64>,
-    len: usize,
-}
-
-// SAFETY: the mapping belongs to the table alone, and is reached only through shared atomics.
-unsafe impl Send for Table {}
-// SAFETY: as above.
-unsafe impl Sync for Table {}
-
-impl Table {
-    pub fn reserve(len: usize) -> io::Result<Self> {
-        let (prot, flags) =
-            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
-        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), 8 * len, prot, flags)? };
-        let table =
-            Self { words: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len };
-        // SAFETY: the range is ours and the advice changes no contents. Sparse use wants small pages;
-        // a kernel without huge pages refuses, which is as good.
-        let _ = unsafe { madvise(base, 8 * len, Advice::LinuxNoHugepage) };
-        Ok(table)
-    }
-}
-
-impl Deref for Table {
-    type Target = [AtomicU64];
-
-    fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: `words` maps `len` readable and writable words until drop; the kernel zeroed them,
-        // any bits are a valid `AtomicU64`, and nobody writes them otherwise.
-        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `reserve` with this length; borrows of it ended with `self`.
-        let _ = unsafe { munmap(self.words.as_ptr().cast(), 8 * self.len) };
     }
 }
 

@@ -22,6 +22,8 @@ use rustix::mm::{
 };
 use rustix::process::Resource;
 
+use moving::RemapCall;
+
 /// Bytes become usable in multiples of this, the size of a huge page.
 pub const STEP: u64 = 2 << 20;
 
@@ -29,6 +31,8 @@ pub const STEP: u64 = 2 << 20;
 pub const MIN_RESERVED: u64 = 64 << 20;
 
 const GIB: u64 = 1 << 30;
+
+mod moving;
 
 /// A contiguous range of addresses that belongs to this process for as long as the source lives.
 ///
@@ -57,6 +61,8 @@ pub struct Source {
     moved: MovedPages,
     /// Where huge pages were asked for.
     advised: AdvisedPages,
+    /// How the kernel is asked to move pages; tests have it refuse.
+    remap: RemapCall,
 }
 
 /// What backs the addresses of a [`Source`].
@@ -178,8 +184,9 @@ impl Source {
         }
         let (committed, shared) = (AtomicU64::new(0), SharedPages::default());
         let (moved, advised) = (MovedPages::new(max_maps()), AdvisedPages::default());
+        let (reserved, remap) = (size, moving::remap as RemapCall);
         let source =
-            Source { base, reserved: size, committed, file, bytes, shared, moved, advised };
+            Source { base, reserved, committed, file, bytes, shared, moved, advised, remap };
         source.advise(0, size, Advice::LinuxDontFork)?;
         source.advise(0, size, Advice::LinuxDontDump)?;
         Ok(source)
@@ -273,33 +280,6 @@ impl Source {
         self.shared.overlaps(range)
     }
 
-    /// Moves the pages at `old` to `new`, as far as the kernel can: where it cannot, the old ones are released, and those at the new place are
-    /// zero. The old addresses stay usable and read as zero. Ranges are of whole pages, and nobody uses either of them.
-    pub fn move_pages(&self, old: &Range<u64>, new: u64) {
-        let new_range = new..new + (old.end - old.start);
-        let is_private = self.file.is_none()
-            && !self.shared.overlaps(old)
-            && !self.shared.overlaps(&new_range)
-            && new_range.end <= self.committed();
-        for part in self.moved.parts(old) {
-            let (to, bytes) = (new + (part.start - old.start), part.end - part.start);
-            if is_private && self.moved.has_room() && self.remap(&part, to) {
-                self.moved.add(to..to + bytes);
-            } else if let Err(error) = self.release(part.start, bytes) {
-                log::warn!("{bytes} bytes of free memory stay resident: {error}");
-            }
-        }
-    }
-
-    /// Lets the kernel move pages; true if it did.
-    fn remap(&self, old: &Range<u64>, new: u64) -> bool {
-        let bytes = (old.end - old.start) as usize;
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
-        let (from, to) = (self.pointer(old.start), self.pointer(new));
-        // SAFETY: both ranges are private memory inside this source, in which nobody has anything; both stay mapped.
-        unsafe { libc::mremap(from, bytes, bytes, flags, to) != libc::MAP_FAILED }
-    }
-
     /// Puts new pages, which read as zero, in the place of pages that were moved there: then the kernel can merge their maps.
     fn renew(&self, range: Range<u64>) -> io::Result<()> {
         if self.file.is_some() || range.end > self.committed() || self.shared.overlaps(&range) {
@@ -314,6 +294,12 @@ impl Source {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
         // SAFETY: the range is usable memory of this source, in which nobody has anything.
         unsafe { mmap_anonymous(self.pointer(range.start), bytes as usize, access, flags)? };
+        self.advise_new_pages(range)
+    }
+
+    /// Makes new pages like those around them.
+    fn advise_new_pages(&self, range: Range<u64>) -> io::Result<()> {
+        let bytes = range.end - range.start;
         self.moved.remove(&range);
         self.advise(range.start, bytes, Advice::LinuxDontFork)?;
         self.advise(range.start, bytes, Advice::LinuxDontDump)?;

@@ -1,6 +1,7 @@
 //! What the system allows this process: memory maps, memory, huge pages; and what it says when a limit is reached.
 
-use std::io::{self, Read as _};
+use std::io::{self, BufRead as _, Read as _};
+use std::ops::Range;
 use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
@@ -22,6 +23,23 @@ fn count_maps() -> io::Result<u64> {
             read => lines += buffer[..read].iter().filter(|&&byte| byte == b'\n').count() as u64,
         }
     }
+}
+
+/// The maps of the process in a range of addresses, as far as they lie in it.
+pub(super) fn maps_in(range: &Range<u64>) -> io::Result<Vec<Range<u64>>> {
+    let mut maps = Vec::new();
+    for line in io::BufReader::new(std::fs::File::open("/proc/self/maps")?).lines() {
+        let line = line?;
+        let mut bounds = line.split(['-', ' ']).map(|text| u64::from_str_radix(text, 16));
+        let (Some(Ok(start)), Some(Ok(end))) = (bounds.next(), bounds.next()) else { continue };
+        if start >= range.end {
+            break;
+        }
+        if end > range.start {
+            maps.push(start.max(range.start)..end.min(range.end));
+        }
+    }
+    Ok(maps)
 }
 
 /// Explains "out of memory" of the kernel: whether the number of maps or the memory was the limit.
