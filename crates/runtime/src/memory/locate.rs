@@ -71,7 +71,9 @@ impl Memory {
             }
         }
         if let Some(offset) = self.host.offset(address) {
-            return self.registered_at(address).unwrap_or(AddressInfo::Pinned(self.host.find(offset)));
+            return self
+                .registered_at(address)
+                .unwrap_or(AddressInfo::Pinned(self.host.find(offset)));
         }
         if self.vmm.contains(address) {
             return match self.vmm.run(address) {
