@@ -170,6 +170,11 @@ static void physical_memory(void)
     bad.location.type = ACL_MEM_LOCATION_TYPE_HOST;
     bad.location.id = 1;
     refused(bad, PAGE, 0, ACL_ERROR_RT_PARAM_INVALID, "location id 1");
+    bad.location.type = ACL_MEM_LOCATION_TYPE_HOST_NUMA;
+    for (int i = 0; i < 2; i++) {
+        bad.location.id = i ? UINT32_MAX : 4000;
+        refused(bad, PAGE, 0, ACL_ERROR_RT_PARAM_INVALID, "the host has no such node");
+    }
     refused(prop, (size_t)1 << 50, 0, ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory");
 }
 

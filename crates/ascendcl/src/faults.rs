@@ -1,46 +1,42 @@
-//! Touches of protected device memory by the program itself (`CAIRN_MEMORY=no-host-access`): reported, before they end in the
-//! fault that they are.
+//! Faults that Cairn has to do with: those of threads that write to memory while an export moves it, which wait until it is in
+//! its place; and touches of protected device memory by the program itself (`CAIRN_MEMORY=no-host-access`), which are reported
+//! before they end in the fault that they are.
 
-use cairn_runtime::memory::protected;
-use std::ffi::{c_int, c_void};
+use crate::signal_chain;
+use cairn_runtime::memory::{protected, relocation};
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-/// What handled faults before.
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+/// The first touch of protected memory is still to be reported.
+static REPORTS: AtomicBool = AtomicBool::new(false);
 
-/// Installs the handler, once.
+/// Reports the first touch of protected memory.
 pub fn watch() {
-    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-    let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: the handler has the signature that SA_SIGINFO asks for; both structs are local, and zero is a value of them.
-    unsafe {
-        let action = action.assume_init_mut();
-        action.sa_sigaction = on_fault as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-        libc::sigaction(libc::SIGSEGV, action, previous.as_mut_ptr());
-        let _ = PREVIOUS.set(previous.assume_init());
-    }
+    REPORTS.store(true, SeqCst);
+    signal_chain::install();
 }
 
-/// Reports a touch of protected memory. The earlier handler gets this fault, which comes again, and all later ones.
-extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes a siginfo of a fault, which has an address.
+/// Deals with a fault. True if the thread should try again; false if whoever handled faults before gets it.
+///
+/// # Safety
+/// The arguments are those of a handler of a fault.
+pub unsafe fn handle(info: *mut libc::siginfo_t, context: *mut c_void) -> bool {
+    // SAFETY: the siginfo of a fault has an address.
     let address = unsafe { (*info).si_addr() } as usize;
-    // SAFETY: what was installed before this handler, or the default.
-    unsafe {
-        match PREVIOUS.get() {
-            Some(previous) => _ = libc::sigaction(libc::SIGSEGV, previous, std::ptr::null_mut()),
-            None => _ = libc::signal(libc::SIGSEGV, libc::SIG_DFL),
+    if relocation::wait_for_move(address) {
+        return true;
+    }
+    if REPORTS.load(SeqCst) {
+        let writes = is_store(context);
+        if protected::report_touch(address, writes, has_room()) && REPORTS.swap(false, SeqCst) {
+            let verb = if writes { "stores to" } else { "loads from" };
+            eprintln!(
+                "cairn: the program itself {verb} device memory at {address:#x}: on an NPU that is a fault; copy with aclrtMemcpy (CAIRN_MEMORY=no-host-access)"
+            );
         }
     }
-    let writes = is_store(context);
-    if protected::report_touch(address, writes, has_room()) {
-        let verb = if writes { "stores to" } else { "loads from" };
-        eprintln!(
-            "cairn: the program itself {verb} device memory at {address:#x}: on an NPU that is a fault; copy with aclrtMemcpy (CAIRN_MEMORY=no-host-access)"
-        );
-    }
+    false
 }
 
 /// Bytes that walking a stack takes, at most.

@@ -28,7 +28,7 @@ pub fn runtime() -> Result<&'static Runtime> {
         logs::install();
         crate::copies::warn();
         cairn_runtime::record::stack::set_unwinder(&crate::stacks::ThreadStack);
-        cairn_runtime::memory::relocation::set_fault_watch(crate::fault_waits::install);
+        cairn_runtime::memory::relocation::set_fault_watch(crate::signal_chain::install);
         let runtime = Config::from_env().and_then(Runtime::start)?;
         if runtime.shared.config.memory.is_protected() {
             crate::faults::watch();

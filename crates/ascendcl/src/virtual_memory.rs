@@ -4,6 +4,7 @@ use crate::abi;
 use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw;
+use cairn_runtime::memory::system_limits::has_numa_node;
 use cairn_runtime::memory::vmm::{PAGE, Pages, PhysicalSpec, Place};
 
 /// The most locations of one call.
@@ -50,7 +51,10 @@ fn place(location: &abi::aclrtMemLocation) -> Result<Place> {
         abi::ACL_MEM_LOCATION_TYPE_HOST => {
             Err(Error::refused(format!("location id {}: it must be 0 on the host", location.id)))
         }
-        abi::ACL_MEM_LOCATION_TYPE_HOST_NUMA => Ok(Place::Host),
+        abi::ACL_MEM_LOCATION_TYPE_HOST_NUMA if has_numa_node(location.id) => Ok(Place::Host),
+        abi::ACL_MEM_LOCATION_TYPE_HOST_NUMA => {
+            Err(Error::refused(format!("location id {}: the host has no such node", location.id)))
+        }
         other => Err(Error::invalid(format!(
             "location type {other}: expected 0 (host), 1 (device) or 4 (a node of the host)"
         ))),

@@ -344,9 +344,14 @@ impl Runtime {
         finished
     }
 
-    /// ACL is finalized: waits a bounded time for pending work, then releases freed memory.
+    /// ACL is finalized: waits a bounded time for pending work, lets go of the memory of other processes, and releases freed
+    /// memory.
     pub fn finalize(&self) {
-        if self.drain(Some(Duration::from_secs(2))) {
+        let is_idle = self.drain(Some(Duration::from_secs(2)));
+        for handle in self.shared.memory.clear_imports() {
+            self.end_physical(handle);
+        }
+        if is_idle {
             self.shared.memory.empty_quarantines();
         }
         self.shared.spine.flush();

@@ -23,6 +23,7 @@
 pub mod details;
 
 use std::{
+    ffi::OsStr,
     fs, io,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -83,11 +84,15 @@ impl LivePage {
     /// Makes this process's page for `devices` devices, all inactive. `None` when the folder or the
     /// file cannot be had; the reason does not matter to a program, so it is not reported.
     pub fn create(devices: usize) -> Option<LivePage> {
-        candidates().iter().find_map(|path| Self::create_in(path, devices).ok())
+        candidates().iter().find_map(|path| {
+            // Another process may have taken the unfinished file for one that a dead process left: then once more.
+            Self::create_in(path, devices).or_else(|_| Self::create_in(path, devices)).ok()
+        })
     }
 
     fn create_in(path: &Path, devices: usize) -> io::Result<LivePage> {
         let folder = open_folder(path, true)?;
+        remove_unfinished(&folder, path);
         let pid = getpid().as_raw_pid();
         let temporary = format!(".{pid}.new");
         let flags =
@@ -249,14 +254,7 @@ fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
             continue;
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(file) = rustix::fs::openat(&folder, &name, flags, Mode::empty()) else {
-            continue;
-        };
-        let mut page = [0; PAGE];
-        if rustix::io::pread(&file, &mut page, 0) != Ok(PAGE) {
-            continue;
-        }
+        let Some(page) = read_page(&folder, &name) else { continue };
         match parse_page(&page, pid) {
             Page::Live(snapshot) => found.push(snapshot),
             Page::Foreign => {}
@@ -266,6 +264,31 @@ fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
         }
     }
     Ok(found)
+}
+
+/// Removes what processes left that ended before their file was whole.
+fn remove_unfinished(folder: &OwnedFd, path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(".new"));
+        let Some(pid) = pid.and_then(|pid| pid.parse::<i32>().ok()) else { continue };
+        let is_dead = match read_page(folder, &name) {
+            Some(page) => matches!(parse_page(&page, pid), Page::Dead),
+            // Nothing in it says of which namespace the number is.
+            None => start_time(&pid.to_string()).is_none(),
+        };
+        if is_dead {
+            let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
+        }
+    }
+}
+
+/// The page in a file; `None` if there is none.
+fn read_page(folder: &OwnedFd, name: &OsStr) -> Option<[u8; PAGE]> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::empty()).ok()?;
+    let mut page = [0; PAGE];
+    (rustix::io::pread(&file, &mut page, 0) == Ok(PAGE)).then_some(page)
 }
 
 /// What a file is.
@@ -491,6 +514,38 @@ mod tests {
         assert_eq!(read_folder(&folder).unwrap().len(), 1);
         assert!(!dead.exists() && !reused.exists() && other_version.exists());
         drop(page);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_dead_processes_left_unfinished_is_removed_by_the_next_one() {
+        let folder = temporary_folder("unfinished");
+        let page = LivePage::create_in(&folder, 1).unwrap();
+        let mut bytes = fs::read(folder.join(std::process::id().to_string())).unwrap();
+        drop(page);
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let mut alive =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let left = |pid: u32| folder.join(format!(".{pid}.new"));
+        // Ended at once, and while its file was written; the number of one belongs to another process by now.
+        let number = |pid: u32| u64::from(pid).to_ne_bytes();
+        for (contents, remains) in [(0, [false, true]), (bytes.len(), [false, false])] {
+            for pid in [ended.id(), alive.id()] {
+                bytes[16..24].copy_from_slice(&number(pid));
+                fs::write(left(pid), &bytes[..contents]).unwrap();
+            }
+            LivePage::create_in(&folder, 1).unwrap();
+            assert_eq!([left(ended.id()), left(alive.id())].map(|path| path.exists()), remains);
+        }
+        // In another namespace there may be a process of that number.
+        bytes[32..40].copy_from_slice(&0u64.to_ne_bytes());
+        fs::write(left(ended.id()), &bytes).unwrap();
+        fs::write(folder.join(".new"), b"no process").unwrap();
+        LivePage::create_in(&folder, 1).unwrap();
+        assert!(left(ended.id()).exists() && folder.join(".new").exists());
+        alive.kill().unwrap();
+        alive.wait().unwrap();
         fs::remove_dir_all(folder).unwrap();
     }
 

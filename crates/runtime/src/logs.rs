@@ -5,6 +5,7 @@
 //! given, that is a link, somebody else's or open to others' writing is not used.
 
 use crate::lock::{Mutex, Rank};
+use crate::memory::process_file;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -163,6 +164,7 @@ impl Logger {
             *sink = self.open().map_or(Sink::Broken, Sink::Open);
         }
         if let Sink::Open(file) = &mut *sink
+            && process_file::has_room(file, line.len() as u64)
             && file.write_all(line.as_bytes()).is_err()
         {
             *sink = Sink::Broken;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 static WAITED: AtomicUsize = AtomicUsize::new(0);
+/// The writers have so many chances to meet a move; one of the first is what happens.
+const MOST_MOVES: usize = 5_000;
 
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes a siginfo of a fault, which has an address.
@@ -59,17 +61,17 @@ fn writers_lose_nothing_while_their_pages_move() {
                 })
             })
             .collect();
-        let mut ranges = Vec::new();
-        for part in 0.. {
-            if part >= 4 && WAITED.load(SeqCst) > 0 {
+        let mut ranges = [const { None }; 4];
+        for number in 0..MOST_MOVES {
+            if number >= 4 && WAITED.load(SeqCst) > 0 {
                 break;
             }
-            let part = part % 4;
+            let part = number % 4;
             let (at, bytes) = (start + part * BYTES / 4, BYTES / 4);
             let range = store.take(bytes as u64, 4096).unwrap();
             // SAFETY: private memory that stays mapped; so does the file.
             unsafe { move_to_file(at, bytes, range.file(), range.offset()).unwrap() };
-            ranges.push(range);
+            ranges[part] = Some(range);
         }
         is_over.store(true, SeqCst);
         let counts: Vec<u64> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
@@ -80,5 +82,6 @@ fn writers_lose_nothing_while_their_pages_move() {
     for (thread, rounds) in counts.into_iter().enumerate() {
         (thread..words).step_by(509).for_each(|index| expected[index] += rounds);
     }
+    assert!(WAITED.load(SeqCst) > 0, "no thread wrote to a page on its way in {MOST_MOVES} moves");
     assert!((0..words).all(|index| word(index).load(SeqCst) == expected[index]));
 }

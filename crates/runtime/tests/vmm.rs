@@ -12,7 +12,8 @@ use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Location, Span, Task, Work};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use support::*;
 
 const DEVICE: Place = Place::Device(0);
@@ -289,7 +290,10 @@ struct Pieces {
 
 impl Pieces {
     fn new(pages: u64, handles: u8) -> Pieces {
-        let runtime = start_runtime(2, |_| ());
+        Pieces::of(start_runtime(2, |_| ()), pages, handles)
+    }
+
+    fn of(runtime: TestRuntime, pages: u64, handles: u8) -> Pieces {
         runtime.set_device(0).unwrap();
         let start = runtime.shared.memory.vmm().reserve(pages * PAGE, None).unwrap();
         let stream = runtime.new_stream();
@@ -445,9 +449,38 @@ fn a_host_function_maps_where_its_own_stream_has_work_queued() {
     assert_eq!((bytes(target), bytes(at(start, 1))), (vec![1; 64], vec![2]));
 }
 
+/// Gates that open when a message with a text is logged.
+static LOGGED: Mutex<Vec<(String, Gate)>> = Mutex::new(Vec::new());
+
+fn open_when_logged(text: String, gate: &Gate) {
+    struct Opener;
+    impl log::Log for Opener {
+        fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+            true
+        }
+
+        fn log(&self, record: &log::Record<'_>) {
+            let message = record.args().to_string();
+            let gates = LOGGED.lock().unwrap();
+            gates
+                .iter()
+                .filter(|(text, _)| message.contains(text))
+                .for_each(|(_, gate)| gate.open());
+        }
+
+        fn flush(&self) {}
+    }
+    LOGGED.lock().unwrap().push((text, gate.clone()));
+    if log::set_logger(&Opener).is_ok() {
+        log::set_max_level(log::LevelFilter::Warn);
+    }
+}
+
 #[test]
 fn a_map_waits_for_a_task_that_touches_the_place_at_that_moment() {
-    let pieces = Pieces::new(1, 2);
+    // The map says at once that it waits.
+    let runtime = start_runtime(2, |config| config.callback_limits.log = Duration::ZERO);
+    let pieces = Pieces::of(runtime, 1, 2);
     let (runtime, stream) = (&pieces.runtime, &pieces.stream);
     pieces.map(0, 0);
     let (running, gate) = (Gate::default(), Gate::default());
@@ -461,12 +494,12 @@ fn a_map_waits_for_a_task_that_touches_the_place_at_that_moment() {
         .unwrap();
     running.wait();
     runtime.unmap(pieces.start).unwrap();
-    std::thread::scope(|scope| {
-        let mapping = scope.spawn(|| pieces.map(0, 1));
-        gate.open();
-        mapping.join().unwrap();
-    });
+    open_when_logged(format!("touches what was unmapped at {:#x}", pieces.start), &gate);
+    pieces.map(0, 1);
+    let has_waited = gate.is_open();
+    gate.open();
     runtime.synchronize(stream, None).unwrap();
+    assert!(has_waited, "the map did not wait for the task");
     assert_eq!(bytes(at(pieces.start, 64)), [2; 64]);
     runtime.unmap(pieces.start).unwrap();
     pieces.map(0, 0);

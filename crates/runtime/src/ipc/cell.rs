@@ -2,7 +2,8 @@
 
 use super::process::{find_open, has_open, is_alive};
 use crate::error::{Code, Error, Result};
-use crate::memory::sharing::{Export, Key, SIGNALS, SharedKind, Sharing};
+use crate::memory::sharing::{Export, Key, KeyEnd, SIGNALS, SharedKind, Sharing};
+use crate::memory::system_limits::explain_error;
 use crate::memory::vmm::{FileRange, ForeignRange};
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::fs::fstat;
@@ -50,7 +51,8 @@ fn map(file: BorrowedFd<'_>, offset: u64) -> Result<(NonNull<AtomicU64>, (u64, u
     let start =
         unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, file, offset) };
     let start = start.map_err(|error| {
-        Error::new(Code::MemoryAllocation, format!("a shared page cannot be mapped: {error}"))
+        let error = explain_error(error.into(), "mapping a shared page", BYTES as u64);
+        Error::new(Code::MemoryAllocation, error.to_string())
     })?;
     // SAFETY: mapped just now; no contents change.
     let _ = unsafe { madvise(start, BYTES, Advice::LinuxDontFork) };
@@ -129,7 +131,7 @@ impl Cell {
         match self.key.set(key) {
             Ok(()) => Ok(key),
             Err(_) => {
-                sharing.close(key, kind)?;
+                sharing.close(key, kind, KeyEnd::Closed)?;
                 Ok(*self.key.get().unwrap_or(&key))
             }
         }
@@ -139,7 +141,7 @@ impl Cell {
     pub fn close(&self, sharing: &Sharing, kind: SharedKind) {
         if self.is_own()
             && let Some(key) = self.key.get()
-            && let Err(error) = sharing.close(*key, kind)
+            && let Err(error) = sharing.close(*key, kind, KeyEnd::Closed)
         {
             log::debug!("{}", error.text);
         }

@@ -11,6 +11,7 @@ use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::task::{Body, Task, Wait, Work};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ struct Flag {
     /// The wait it is for; one that timed out takes nothing from the next.
     waits: Arc<Waits>,
     is_over: Arc<AtomicBool>,
+    /// Why nobody watches for it.
+    failure: OnceLock<Error>,
 }
 
 impl Signal for Flag {
@@ -61,6 +64,17 @@ impl Signal for Flag {
         self.waits.are_over()
             || self.cell.word(FLAG).swap(0, SeqCst) == 1
             || self.is_over.load(SeqCst)
+    }
+
+    fn fail(&self, error: Error) {
+        let _ = self.failure.set(error);
+    }
+}
+
+/// What the wait comes to; runs after it.
+impl Work for Flag {
+    fn run(&self) -> Result<()> {
+        self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
     }
 }
 
@@ -97,12 +111,14 @@ impl Notify {
         let waits = Arc::<Waits>::default();
         waits.begin_one();
         let (cell, is_over) = (self.cell.clone(), self.is_over.clone());
-        let flag = Arc::new(Flag { cell, waits: waits.clone(), is_over });
-        let arm = Arm { watcher: self.watcher.clone(), capture: capture.clone(), flag };
+        let flag = Arc::new(Flag { cell, waits: waits.clone(), is_over, failure: OnceLock::new() });
+        let (watcher, capture_of_arm) = (self.watcher.clone(), capture.clone());
+        let arm = Arm { watcher, capture: capture_of_arm, flag: flag.clone() };
         stream.submit(Task::bare(NAME, Body::Work(Arc::new(arm))))?;
         let limit_ns = limit.as_nanos() as u64;
         let wait = Wait { capture, limit_ns, waits, reached_ns: AtomicU64::new(0) };
-        stream.submit_wait(NAME, INTERNAL, wait)
+        stream.submit_wait(NAME, INTERNAL, wait)?;
+        stream.submit(Task::bare(NAME, Body::Work(flag))).map(drop)
     }
 
     /// Clears the flag at once.

@@ -292,6 +292,10 @@ impl Signal for Verdict {
         self.is_lost.store(is_lost, SeqCst);
         is_lost
     }
+
+    fn fail(&self, error: Error) {
+        let _ = self.failure.set(error);
+    }
 }
 
 impl Work for Verdict {

@@ -5,7 +5,7 @@
 
 use super::Memory;
 use super::locate::{AddressBlock, AddressInfo, BlockKind, describe};
-use super::sharing::{Export, Key, MAX_EXTENTS, SharedKind};
+use super::sharing::{Export, Import, Key, KeyEnd, MAX_EXTENTS, SharedKind};
 use super::vmm::{Pages, Physical, PhysicalSpec, Place};
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
@@ -139,8 +139,9 @@ impl Memory {
         Some((device, block))
     }
 
-    /// Maps memory of another process for a device of this one; the same key gives the same address.
+    /// Maps memory of another process for a device of this one; the same key gives the same address, as long as it holds.
     pub fn import_memory(&self, key: Key, device: u32) -> Result<usize> {
+        let import = self.sharing.open(key, SharedKind::Memory)?;
         let again = || {
             let mut tables = self.ipc.tables.lock();
             let block = tables.imports.get_mut(&key)?;
@@ -151,7 +152,7 @@ impl Memory {
             return Ok(address);
         }
         self.settle_shared();
-        let block = self.map_import(key, device)?;
+        let block = self.map_import(&import, device)?;
         let mut tables = self.ipc.tables.lock();
         let address = match tables.imports.get_mut(&key) {
             None => {
@@ -168,9 +169,8 @@ impl Memory {
         Ok(address)
     }
 
-    fn map_import(&self, key: Key, device: u32) -> Result<ImportedBlock> {
-        let import = self.sharing.open(key, SharedKind::Memory)?;
-        let ranges = self.sharing.hold(&import)?;
+    fn map_import(&self, import: &Import, device: u32) -> Result<ImportedBlock> {
+        let ranges = self.sharing.hold(import)?;
         let bytes = import.export.bytes();
         let start = self.vmm.reserve(bytes, None)?;
         let spec = PhysicalSpec { bytes, place: Place::Device(device), pages: Pages::Normal };
@@ -184,10 +184,26 @@ impl Memory {
         Ok(ImportedBlock { start, address, count: 1, physical })
     }
 
+    /// Ends all of it that has not ended; the first failure.
     fn end_import(&self, block: &ImportedBlock) -> Result<()> {
-        self.unmap(block.start)?;
-        self.free_physical(&block.physical)?;
-        self.vmm.release(block.start)
+        let unmapped = self.unmap(block.start);
+        let freed = self.free_physical(&block.physical).map(drop);
+        unmapped.and(freed).and(self.vmm.release(block.start))
+    }
+
+    /// Ends the imports of a device that is being closed, or of all of them. Their addresses are free again.
+    pub(super) fn end_imports(&self, device: Option<u32>) {
+        let is_meant = |block: &ImportedBlock| {
+            device.is_none_or(|device| block.physical.spec.place == Place::Device(device))
+        };
+        let mut tables = self.ipc.tables.lock();
+        let ended: Vec<_> = tables.imports.extract_if(|_, block| is_meant(block)).collect();
+        drop(tables);
+        for (key, block) in ended {
+            if let Err(error) = self.end_import(&block) {
+                log::warn!("the import of key {key}: {}", error.text);
+            }
+        }
     }
 
     /// Ends an import, or in the exporting process the key.
@@ -196,7 +212,7 @@ impl Memory {
         if let Some(block) = tables.remove_export(key) {
             self.ipc.exported.store(tables.exports.len(), Ordering::SeqCst);
             drop(tables);
-            return self.end_export(key, &block);
+            return self.end_export(key, &block, KeyEnd::Closed);
         }
         let Some(block) = tables.imports.get_mut(&key) else {
             return Err(Error::new(
@@ -214,8 +230,8 @@ impl Memory {
     }
 
     /// Nobody can import it from here on; then its pages may go.
-    fn end_export(&self, key: Key, block: &ExportedBlock) -> Result<()> {
-        let closed = self.sharing.close(key, SharedKind::Memory);
+    fn end_export(&self, key: Key, block: &ExportedBlock, end: KeyEnd) -> Result<()> {
+        let closed = self.sharing.close(key, SharedKind::Memory, end);
         self.unshare(block);
         closed
     }
@@ -266,7 +282,7 @@ impl Memory {
             let Some(block) = tables.remove_export(key) else { continue };
             self.ipc.exported.store(tables.exports.len(), Ordering::SeqCst);
             drop(tables);
-            if let Err(error) = self.end_export(key, &block) {
+            if let Err(error) = self.end_export(key, &block, KeyEnd::Freed) {
                 log::warn!("the key {key} of memory that is freed: {}", error.text);
             }
         }

@@ -229,6 +229,7 @@ impl Memory {
     /// Ends every allocation of a device that is being closed. Handles of physical memory that end with it are the caller's to remove.
     pub fn clear(&self, device: u32) -> Vec<usize> {
         self.close_keys_of_device(device);
+        self.end_imports(Some(device));
         let arena = &self.devices[device as usize];
         let blocks = arena.start_free_all();
         for block in &blocks {

@@ -6,7 +6,7 @@ use super::arena::{Arena, Attempt};
 use super::funnel::Funnel;
 use super::layer::Stack;
 use super::request::Request;
-use super::sharing::{Export, Key, SharedKind};
+use super::sharing::{Export, Key, KeyEnd, SharedKind};
 use super::vmm::{
     Pages, Physical, PhysicalEntry, PhysicalParts, PhysicalSpec, Place, VirtualMemory,
 };
@@ -118,7 +118,7 @@ impl Memory {
     fn end_physical(&self, entry: PhysicalEntry) -> usize {
         let physical = entry.physical();
         if let Some(key) = entry.exported
-            && let Err(error) = self.sharing.close(Key(key), SharedKind::Physical)
+            && let Err(error) = self.sharing.close(Key(key), SharedKind::Physical, KeyEnd::Freed)
         {
             log::debug!("{}", error.text);
         }
@@ -169,7 +169,14 @@ impl Memory {
 
     /// Ends what a device that is being closed has of virtual memory; the handles that end with it.
     pub(super) fn clear_physical(&self, device: u32) -> Vec<usize> {
-        let ended = self.vmm.clear(device);
+        let ended = self.vmm.clear(|physical| physical.spec.place == Place::Device(device));
+        ended.into_iter().map(|entry| self.end_physical(entry)).collect()
+    }
+
+    /// Lets go of all memory of other processes; the handles that end with it.
+    pub fn clear_imports(&self) -> Vec<usize> {
+        self.end_imports(None);
+        let ended = self.vmm.clear(|physical| physical.is_imported);
         ended.into_iter().map(|entry| self.end_physical(entry)).collect()
     }
 }

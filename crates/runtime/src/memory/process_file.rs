@@ -3,6 +3,7 @@
 use super::system_limits::limit;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::process::Resource;
+use std::fs::File;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
@@ -34,6 +35,25 @@ pub fn expect_room(bytes: u64) -> io::Result<()> {
             Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
         }
         _ => Ok(()),
+    }
+}
+
+/// Whether so much may be appended to a file: the system would end the process otherwise.
+pub fn has_room(file: &File, bytes: u64) -> bool {
+    match limit(Resource::Fsize) {
+        u64::MAX => true,
+        limit => {
+            file.metadata().is_ok_and(|metadata| metadata.len().saturating_add(bytes) <= limit)
+        }
+    }
+}
+
+/// What the system says when it gives no file, or writes no more to one; with the limit that was met.
+pub fn explain_file_error(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => format!("{error} (ulimit -n)"),
+        Some(libc::EFBIG) => format!("{error} (ulimit -f)"),
+        _ => error.to_string(),
     }
 }
 

@@ -7,9 +7,11 @@
 //! ```
 //!
 //! Readers never notice, and nobody has to be found and stopped: neither tasks that run, nor copies, nor the program itself.
-//! Faults reach this file through the handler of the door (`ascendcl/src/fault_waits.rs`), which is installed with the first
+//! Faults reach this file through the handler of the door (`ascendcl/src/signal_chain.rs`), which is installed with the first
 //! export.
 
+use super::process_file;
+use super::system_limits::explain_error;
 use crate::lock::{Mutex, Rank};
 use rustix::fd::BorrowedFd;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect};
@@ -106,6 +108,8 @@ fn copy(bytes: &[u8], file: BorrowedFd<'_>, offset: u64) -> io::Result<()> {
             end = bytes.len().min(end + BLOCK);
         }
         while at < end {
+            // The limit may have changed since the file was made, and a write beyond it ends the process.
+            process_file::expect_room(offset + end as u64)?;
             match rustix::io::pwrite(file, &bytes[at..end], offset + at as u64)? {
                 0 => return Err(io::Error::other("the memory file takes no more")),
                 written => at += written,
@@ -126,14 +130,16 @@ unsafe fn protect_and_move(
     offset: u64,
 ) -> io::Result<()> {
     let pointer = address as *mut c_void;
+    let explain =
+        |error: rustix::io::Errno| explain_error(error.into(), "mapping pages anew", bytes as u64);
     // SAFETY: the range is mapped; threads that write to it wait in the handler.
-    unsafe { mprotect(pointer, bytes, MprotectFlags::READ)? };
+    unsafe { mprotect(pointer, bytes, MprotectFlags::READ) }.map_err(explain)?;
     // SAFETY: the range is readable, and nobody writes to it now.
     copy(unsafe { std::slice::from_raw_parts(address as *const u8, bytes) }, file, offset)?;
     let access = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE;
     // SAFETY: the same bytes take the place of the range.
-    unsafe { mmap(pointer, bytes, access, flags, file, offset)? };
+    unsafe { mmap(pointer, bytes, access, flags, file, offset) }.map_err(explain)?;
     for advice in [Advice::LinuxDontFork, Advice::LinuxDontDump] {
         // SAFETY: no contents change.
         let _ = unsafe { madvise(pointer, bytes, advice) };

@@ -15,13 +15,14 @@ mod directory;
 mod held_parts;
 mod peer;
 
-pub use directory::{Export, Key, MAX_EXTENTS, SharedKind};
+pub use directory::{Export, Key, KeyEnd, MAX_EXTENTS, SharedKind};
 pub use held_parts::HeldParts;
 pub use peer::Import;
 
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
 use crate::memory::budget::Budget;
+use crate::memory::process_file::explain_file_error;
 use crate::memory::vmm::{ForeignRange, ForeignStore, Store};
 use crate::sync::{Arc, Weak};
 use directory::Directory;
@@ -75,7 +76,7 @@ impl Sharing {
             return Ok(store.clone());
         }
         let store = Store::new(SIGNALS).map_err(|error| {
-            let text = format!("no memory file for what is shared: {error} (ulimit -n?)");
+            let text = format!("no memory file for what is shared: {}", explain_file_error(&error));
             Error::new(Code::MemoryAllocation, text)
         })?;
         Ok(self.signals.get_or_init(|| Arc::new(store)).clone())
@@ -96,8 +97,8 @@ impl Sharing {
     }
 
     /// Ends a key of this process: nobody can import it any more.
-    pub fn close(&self, key: Key, kind: SharedKind) -> Result<()> {
-        self.own()?.close(key, kind)
+    pub fn close(&self, key: Key, kind: SharedKind, end: KeyEnd) -> Result<()> {
+        self.own()?.close(key, kind, end)
     }
 
     /// What another process exported under a key. Fails if that process has ended, has closed the key, or has not named

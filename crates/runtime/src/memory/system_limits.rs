@@ -43,7 +43,7 @@ pub(super) fn maps_in(range: &Range<u64>) -> io::Result<Vec<Range<u64>>> {
 }
 
 /// Explains "out of memory" of the kernel: whether the number of maps or the memory was the limit.
-pub(super) fn explain_error(error: io::Error, what: &str, bytes: u64) -> io::Error {
+pub(crate) fn explain_error(error: io::Error, what: &str, bytes: u64) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOMEM) {
         return error;
     }
@@ -61,6 +61,23 @@ pub(super) fn explain_error(error: io::Error, what: &str, bytes: u64) -> io::Err
 /// How many memory maps a process may have.
 pub(super) fn max_maps() -> u64 {
     read(Path::new("/proc/sys/vm/max_map_count")).and_then(|text| number(&text)).unwrap_or(u64::MAX)
+}
+
+/// True if the machine has a memory node of this number. Where the kernel does not say it has node 0 alone.
+pub fn has_numa_node(number: u32) -> bool {
+    let online = read(Path::new("/sys/devices/system/node/online"));
+    lists_node(online.as_deref().unwrap_or("0"), number)
+}
+
+/// Whether a list of ranges, such as `0-1,4`, has a number.
+fn lists_node(list: &str, wanted: u32) -> bool {
+    list.trim().split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        match (first.parse::<u32>(), last.parse::<u32>()) {
+            (Ok(first), Ok(last)) => (first..=last).contains(&wanted),
+            _ => false,
+        }
+    })
 }
 
 /// When the kernel uses huge pages for anonymous memory.
@@ -214,6 +231,9 @@ mod tests {
         assert_eq!(parse_huge_pages("always madvise [never]\n"), HugePages::Never);
         assert_eq!(parse_huge_pages(""), HugePages::Unknown);
         assert_eq!((number("max\n"), number("12\n")), (None, Some(12)));
+        let nodes = [0, 1, 2, 3, 4, 5].map(|node| lists_node("0-1,4\n", node));
+        assert_eq!(nodes, [true, true, false, false, true, false]);
+        assert!(lists_node("0\n", 0) && !lists_node("", 0) && has_numa_node(0));
         assert_eq!(field("MemTotal: 9 kB\nMemAvailable:   5 kB\n", "MemAvailable:"), Some(5));
         assert_eq!(field("inactive_file_x 9\nx", "inactive_file"), None);
     }

@@ -34,6 +34,7 @@ use crate::lock::{Mutex, Rank};
 use crate::memory::arena::Arena;
 use crate::memory::budget::Budget;
 use crate::memory::locate::{AddressBlock, BlockKind};
+use crate::memory::process_file::explain_file_error;
 use crate::record::Spine;
 use crate::record::event::MemoryKind;
 use crate::sync::Arc;
@@ -147,7 +148,7 @@ impl VirtualMemory {
         let store = Store::new(&name).map_err(|error| {
             Error::new(
                 Code::MemoryAllocation,
-                format!("no memory file for {place}: {error} (ulimit -n?)"),
+                format!("no memory file for {place}: {}", explain_file_error(&error)),
             )
         })?;
         let store = Arc::new(store.charging(self.budget.clone()));
@@ -305,18 +306,17 @@ impl VirtualMemory {
         Some(AddressBlock { start, bytes, live: true, huge: true, kind: BlockKind::Mapped })
     }
 
-    /// A device is closed: its pieces and its physical memory end.
-    pub(super) fn clear(&self, device: u32) -> Vec<PhysicalEntry> {
+    /// Ends pieces and physical memory of a kind, as when a device is closed.
+    pub(super) fn clear(&self, is_meant: impl Fn(&Physical) -> bool) -> Vec<PhysicalEntry> {
         let mut tables = self.tables.lock();
-        let place = Place::Device(device);
         let pieces: Vec<_> = (tables.pieces.iter())
-            .filter(|(_, piece)| piece.physical.spec.place == place)
+            .filter(|(_, piece)| is_meant(&piece.physical))
             .map(|(&start, _)| start)
             .collect();
         let mut ended: Vec<_> =
             pieces.into_iter().filter_map(|start| self.retire(&mut tables, start)).collect();
         let held: Vec<_> = (tables.physicals.iter())
-            .filter(|(_, entry)| entry.physical().spec.place == place)
+            .filter(|(_, entry)| is_meant(entry.physical()))
             .map(|(&id, _)| id)
             .collect();
         ended.extend(held.iter().filter_map(|id| tables.physicals.remove(id)));

@@ -40,6 +40,9 @@ pub fn write<T>(run: impl FnOnce() -> T) -> T {
         return run();
     }
     let _ready = Ready::begin();
+    if EXPORTS.load(SeqCst) {
+        return signals::with_faults(run);
+    }
     let counted = Counted::begin();
     if EXPORTS.load(SeqCst) {
         drop(counted);
@@ -60,8 +63,15 @@ pub fn write_long<T>(run: impl FnOnce() -> T) -> T {
 /// Memory will be exported: returns when every thread that writes takes faults. The caller holds no lock.
 pub fn expect_exports() {
     EXPORTS.store(true, SeqCst);
-    while COUNTS.iter().any(|count| count.0.load(SeqCst) > 0) {
-        std::thread::sleep(Duration::from_micros(20));
+    wait_for_each(&COUNTS, || std::thread::sleep(Duration::from_micros(20)));
+}
+
+/// Returns when each count was zero once: whoever counts later finds that exports are expected.
+fn wait_for_each(counts: &[Count], mut pause: impl FnMut()) {
+    for count in counts {
+        while count.0.load(SeqCst) > 0 {
+            pause();
+        }
     }
 }
 
@@ -98,5 +108,36 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_waits_once_for_each_count_and_for_none_that_comes_later() {
+        let counts = [const { Count(AtomicUsize::new(0)) }; 4];
+        let set = |number: usize, count| counts[number].0.store(count, SeqCst);
+        set(1, 2);
+        set(3, 1);
+        let mut pauses = 0;
+        wait_for_each(&counts, || {
+            pauses += 1;
+            match pauses {
+                1 => set(1, 1),
+                2 => {
+                    set(1, 0);
+                    set(0, 1);
+                }
+                // Another one counts in each that was zero.
+                3 => {
+                    set(3, 0);
+                    set(1, 1);
+                }
+                _ => panic!("it waits for what was zero before"),
+            }
+        });
+        assert_eq!(pauses, 3);
     }
 }

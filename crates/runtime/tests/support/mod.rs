@@ -135,6 +135,10 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    pub fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap()
+    }
+
     pub fn wait(&self) {
         let guard = self.0.0.lock().unwrap();
         drop(self.0.1.wait_while(guard, |open| !*open).unwrap());

@@ -3,16 +3,19 @@
 use super::area::{Area, Place};
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
-use crate::memory::process_file::{self, ProcessFile};
+use crate::memory::process_file::{self, ProcessFile, explain_file_error};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::{pread, pwrite};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::io::ErrorKind;
 
 /// The name of the file; how other processes find it.
 pub const NAME: &str = "cairn-exports";
+/// Bytes of the random part of a key, where its slot begins.
+const NONCE_BYTES: u64 = 4;
 /// Bytes of a slot.
 const SLOT: u64 = 128;
 /// The most ranges of a file that one key stands for: as many mappings an importer makes.
@@ -33,6 +36,8 @@ const EXTENTS_AT: usize = 32;
 const MANY_AT: usize = EXTENTS_AT + 16 * IN_SLOT;
 /// Where it has the process: `/proc` leads to it by the number of each of its threads, too.
 const PID_AT: usize = MANY_AT + 8;
+/// Where it has the number of the last key that ended there, and how it ended. New keys leave that as it is.
+const ENDED_AT: usize = PID_AT + 4;
 /// The most processes of a list: as many as there can be.
 const MAX_PIDS: u32 = 1 << 22;
 const NONCE_BITS: u32 = 22;
@@ -61,6 +66,16 @@ impl fmt::Display for SharedKind {
             SharedKind::Notify => "a notify",
         })
     }
+}
+
+/// How a key ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum KeyEnd {
+    /// It was closed.
+    Closed = 1,
+    /// What it stands for was freed.
+    Freed = 2,
 }
 
 /// A key: the process, its slot, and a random number.
@@ -149,7 +164,7 @@ impl Directory {
         let file = process_file::expect_room(2 * AREA)
             .and_then(|()| Ok(memfd_create(NAME, MemfdFlags::CLOEXEC)?));
         let file = file.map_err(|error| {
-            let text = format!("no memory file for what is shared: {error} (ulimit -n?)");
+            let text = format!("no memory file for what is shared: {}", explain_file_error(&error));
             Error::new(Code::MemoryAllocation, text)
         })?;
         let file = ProcessFile::new(file);
@@ -174,7 +189,7 @@ impl Directory {
                 let text = format!("this process has exported {SLOTS} objects: close some");
                 Err(Error::new(Code::MemoryAllocation, text))
             }
-            _ => self.fill(number, export, many),
+            _ => self.fill(number, number == slots.used, export, many),
         };
         let key = filled.inspect_err(|_| slots.area.give(many))?;
         if slots.free.pop().is_none() {
@@ -185,7 +200,14 @@ impl Directory {
         Ok(key)
     }
 
-    fn fill(&self, number: u32, export: &Export, many: Option<Place>) -> Result<Key> {
+    /// Writes a slot, all of it if it is used for the first time.
+    fn fill(
+        &self,
+        number: u32,
+        is_first: bool,
+        export: &Export,
+        many: Option<Place>,
+    ) -> Result<Key> {
         let nonce = random()? & ((1 << NONCE_BITS) - 1) | 1;
         let mut bytes = [0u8; SLOT as usize];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -207,7 +229,8 @@ impl Directory {
                 put(MANY_AT + 4, &(export.extents.len() as u32).to_le_bytes());
             }
         }
-        self.write(u64::from(number) * SLOT, &bytes)?;
+        let written = if is_first { &bytes[..] } else { &bytes[..ENDED_AT] };
+        self.write(u64::from(number) * SLOT, written)?;
         self.write(u64::from(number) * SLOT, &nonce.to_le_bytes())?;
         Ok(Key::new(number, nonce))
     }
@@ -266,11 +289,17 @@ impl Directory {
         self.write(at, &u32::from(is_open).to_le_bytes())
     }
 
-    /// Empties a slot.
-    pub fn close(&self, key: Key, kind: SharedKind) -> Result<()> {
+    /// Empties a slot. Needs no room: where no more may be written, importers are not told how the key ended.
+    pub fn close(&self, key: Key, kind: SharedKind, end: KeyEnd) -> Result<()> {
         let mut slots = self.inner.lock();
         check(&slots, key, kind)?;
-        self.write(u64::from(key.slot()) * SLOT, &0u32.to_le_bytes())?;
+        let at = u64::from(key.slot()) * SLOT;
+        let ended = [key.nonce().to_le_bytes(), (end as u32).to_le_bytes()].concat();
+        if let Err(error) = self.write(at + ENDED_AT as u64, &ended) {
+            log::debug!("{}", error.text);
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.file, flags, at, NONCE_BYTES).map_err(|error| unwritten(&error.into()))?;
         if let Some(slot) = slots.live.remove(&key.slot()) {
             slots.area.give(slot.many);
             slots.area.give(slot.list);
@@ -280,14 +309,17 @@ impl Directory {
     }
 
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        process_file::expect_room(at + bytes.len() as u64).map_err(|error| unwritten(&error))?;
         match pwrite(&self.file, bytes, at) {
             Ok(written) if written == bytes.len() => Ok(()),
-            outcome => Err(Error::new(
-                Code::MemoryAllocation,
-                format!("what is shared cannot be noted: {:?}", outcome.err()),
-            )),
+            Ok(_) => Err(unwritten(&ErrorKind::WriteZero.into())),
+            Err(error) => Err(unwritten(&error.into())),
         }
     }
+}
+
+fn unwritten(error: &std::io::Error) -> Error {
+    Error::new(Code::MemoryAllocation, format!("what is shared cannot be noted: {error}"))
 }
 
 /// A number that no other process guesses, nor makes by itself: forked ones share all state.
@@ -309,6 +341,18 @@ pub struct SlotView<'a> {
 }
 
 impl SlotView<'_> {
+    /// How the key ended, if it did and is the last one that ended in its slot.
+    pub fn end(&self) -> Option<KeyEnd> {
+        let mut ended = [0u8; 8];
+        let at = u64::from(self.key.slot()) * SLOT + ENDED_AT as u64;
+        read_at(self.file, at, &mut ended).ok()?;
+        match (number_at(&ended, 0) == self.key.nonce(), number_at(&ended, 4)) {
+            (true, 1) => Some(KeyEnd::Closed),
+            (true, 2) => Some(KeyEnd::Freed),
+            _ => None,
+        }
+    }
+
     /// What is there, with its list of processes; `None` if the key does not hold any more.
     pub fn read(&self) -> Result<Option<(Export, ListPlace)>> {
         let mut bytes = [0u8; SLOT as usize];
@@ -425,9 +469,25 @@ mod tests {
             let key = directory.add(&export(parts)).unwrap();
             let view = SlotView { file: directory.file.as_fd(), key };
             assert_eq!(view.read().unwrap().unwrap().0, export(parts));
-            directory.close(key, SharedKind::Memory).unwrap();
+            directory.close(key, SharedKind::Memory, KeyEnd::Closed).unwrap();
             assert!(view.read().unwrap().is_none());
         }
+    }
+
+    #[test]
+    fn a_slot_says_how_its_last_key_ended_also_when_it_is_used_again() {
+        let directory = Directory::new().unwrap();
+        let end = |key| SlotView { file: directory.file.as_fd(), key }.end();
+        let first = directory.add(&export(1)).unwrap();
+        assert_eq!(end(first), None);
+        directory.close(first, SharedKind::Memory, KeyEnd::Freed).unwrap();
+        let second = directory.add(&export(5)).unwrap();
+        assert_eq!(
+            (second.slot(), end(first), end(second)),
+            (first.slot(), Some(KeyEnd::Freed), None)
+        );
+        directory.close(second, SharedKind::Memory, KeyEnd::Closed).unwrap();
+        assert_eq!((end(first), end(second)), (None, Some(KeyEnd::Closed)));
     }
 
     #[test]
@@ -452,7 +512,7 @@ mod tests {
                 assert!(listed(&directory, key, 65_535) && !listed(&directory, key, 65_536));
             }
             for key in keys {
-                directory.close(key, SharedKind::Memory).unwrap();
+                directory.close(key, SharedKind::Memory, KeyEnd::Closed).unwrap();
             }
             ends.push(rustix::fs::fstat(&directory.file).unwrap().st_size);
         }
@@ -491,7 +551,7 @@ mod tests {
         assert!(error.text.contains("close keys"), "{}", error.text);
         assert!(!listed(&directory, key, 6) && listed(&directory, other, 5));
         assert!(directory.add(&export(5)).is_err());
-        directory.close(other, SharedKind::Memory).unwrap();
+        directory.close(other, SharedKind::Memory, KeyEnd::Closed).unwrap();
         directory.allow(key, SharedKind::Memory, &[6]).unwrap();
         assert!(listed(&directory, key, 6));
         let slots = directory.inner.lock();

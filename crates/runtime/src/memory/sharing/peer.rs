@@ -1,6 +1,6 @@
 //! What other processes export, found through `/proc`.
 
-use super::directory::{Directory, Export, Key, NAME, SharedKind, SlotView};
+use super::directory::{Directory, Export, Key, KeyEnd, NAME, SharedKind, SlotView};
 use crate::error::{Code, Error, Result};
 use crate::memory::vmm::{ForeignRange, ForeignStore};
 use crate::sync::Arc;
@@ -29,6 +29,18 @@ fn ended(pid: u32) -> Error {
     Directory::unknown(&format!("process {pid}, which exported it, has ended or shares nothing"))
 }
 
+impl SlotView<'_> {
+    /// The error for a key that does not hold any more.
+    fn ended(&self) -> Error {
+        let pid = self.key.pid();
+        Directory::unknown(&match self.end() {
+            Some(KeyEnd::Freed) => format!("process {pid} has freed what it stood for"),
+            Some(KeyEnd::Closed) => format!("process {pid} has closed it"),
+            None => format!("process {pid} has closed it, or never made it"),
+        })
+    }
+}
+
 /// Opens what a key names.
 pub fn open(key: Key, kind: SharedKind) -> Result<Import> {
     let pid = key.pid();
@@ -42,7 +54,7 @@ pub fn open(key: Key, kind: SharedKind) -> Result<Import> {
     }
     let directory = find_directory(pid)?;
     let slot = SlotView { file: directory.as_fd(), key };
-    let closed = || Directory::unknown(&format!("process {pid} has closed it, or never made it"));
+    let closed = || slot.ended();
     let (mut export, mut list) = slot.read()?.ok_or_else(closed)?;
     if export.kind != kind {
         return Err(Directory::unknown(&format!("it is of {}, not of {kind}", export.kind)));
@@ -120,7 +132,7 @@ impl Import {
         let now = slot.read()?.map(|(now, _)| Export { is_open: self.export.is_open, ..now });
         match now.is_some_and(|now| now == self.export) {
             true => Ok(()),
-            false => Err(Directory::unknown("it was closed meanwhile")),
+            false => Err(slot.ended()),
         }
     }
 
