@@ -64,7 +64,7 @@ static void memory_importer(Line line)
     CHECK_FAIL(aclrtIpcMemClose(keys[0].key), DRIVER, "neither exported nor imported");
     say(line, message);
     CHECK(hear(line, &message));
-    CHECK_FAIL(aclrtIpcMemImportByKey(&again, keys[0].key, 1), DRIVER, "closed");
+    CHECK_FAIL(aclrtIpcMemImportByKey(&again, keys[0].key, 1), DRIVER, "has freed");
     CHECK(again == NULL);
     say(line, message);
     end();
