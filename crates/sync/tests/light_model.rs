@@ -127,9 +127,9 @@ impl State {
             }
             Step::Wake => {
                 next.unlocked(thread);
-                let sleeping = (0..THREADS).filter(|&other| self.threads[other].step == Step::Sleeps);
-                let again =
-                    if lacks == Lacks::SetAgain { Step::Look } else { Step::SetAsleep };
+                let sleeping =
+                    (0..THREADS).filter(|&other| self.threads[other].step == Step::Sleeps);
+                let again = if lacks == Lacks::SetAgain { Step::Look } else { Step::SetAsleep };
                 let woken: Vec<State> = sleeping
                     .map(|other| {
                         let mut next = next.clone();
