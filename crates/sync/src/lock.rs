@@ -138,8 +138,8 @@ pub struct MutexGuard<'a, T> {
     inner: Option<imp::MutexGuard<'a, T>>,
 }
 
-/// A mutex for a few instructions at a time, seldom wanted by two threads at once: it costs half of a [`Mutex`] then, and more
-/// when a thread has to sleep for it (`light.rs`).
+/// A mutex for a few instructions at a time, wanted by one thread as a rule: it costs next to nothing until a second thread
+/// wants it, half of a [`Mutex`] after that, and more when a thread has to sleep for it (`light.rs`).
 pub struct LightMutex<T> {
     rank: Rank,
     inner: imp::LightMutex<T>,

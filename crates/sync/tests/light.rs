@@ -52,6 +52,30 @@ fn one_thread_at_a_time_gets_in_and_none_sleeps_on() {
 }
 
 #[test]
+fn the_first_thread_loses_it_to_another_while_it_comes_and_goes() {
+    in_time(|| {
+        for _ in 0..1000 {
+            let mutex = LightMutex::new(Rank::Lane, (0, 0));
+            let turn = || {
+                let mut numbers = mutex.lock();
+                assert_eq!(numbers.0, numbers.1);
+                numbers.0 += 1;
+                numbers.1 += 1;
+            };
+            turn();
+            thread::scope(|scope| {
+                let other = scope.spawn(|| (0..20).for_each(|_| turn()));
+                while !other.is_finished() {
+                    turn();
+                }
+            });
+            let (first, second) = *mutex.lock();
+            assert!(first == second && first > 20);
+        }
+    });
+}
+
+#[test]
 fn a_thread_that_sleeps_is_woken_by_the_unlock_of_one_that_held_it_long() {
     in_time(|| {
         let mutex = Arc::new(LightMutex::new(Rank::Lane, 0));
