@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSymbol};
 
 use crate::toolkit::Toolkit;
 
@@ -141,6 +141,18 @@ pub fn defined(library: &Path) -> Result<BTreeSet<String>> {
     let file = object::File::parse(&*bytes)?;
     let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
     symbols.map(|symbol| Ok(symbol.name()?.to_owned())).collect()
+}
+
+/// The functions of the core that only say that Cairn lacks them: the library has a list, a line each.
+pub fn refused(library: &Path) -> Result<BTreeSet<String>> {
+    let bytes = fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
+    let file = object::File::parse(&*bytes)?;
+    let list = file.dynamic_symbols().find(|symbol| symbol.name() == Ok("cairn_refused"));
+    let list = list.context("the library has no list of what it refuses")?;
+    let (address, size) = (list.address(), list.size());
+    let data = file.sections().find_map(|section| section.data_range(address, size).ok().flatten());
+    let text = str::from_utf8(data.context("the list lies in no section")?)?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// The names that an object file or a library takes from others.

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 import torch_npu
 
+import support
 from against import agree, assert_near, numbers
 from references import (
     adamw_by_powers, answering_anchors, bert_adam, classic_adam, decoded_boxes, decoded_rotated, encoded_boxes, encoded_rotated,
@@ -88,6 +89,46 @@ def test_float_status():
     assert torch_npu.npu_get_float_status(status).tolist() == [0] * 8
     assert torch_npu.npu_clear_float_status(status).shape == (8,)
     torch.npu.synchronize()
+
+
+SCALED = """
+import sys
+import torch, torch_npu
+
+net = torch.nn.Linear(4, 4).npu()
+with torch.no_grad():
+    net.weight.fill_(0.5)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+scaler = torch_npu.npu.amp.GradScaler(init_scale=2.0**40)
+before, scales = net.weight.detach().cpu(), [scaler.get_scale()]
+for _ in range(3):
+    with torch.autocast("npu", dtype=torch.float16):
+        loss = net(torch.ones(2, 4, device="npu")).sum() * 100
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    scales.append(scaler.get_scale())
+assert scales == [2.0**40, 2.0**39, 2.0**38, 2.0**37], scales
+assert torch.equal(net.weight.detach().cpu(), before)
+
+huge = torch.full((4,), 6e4, dtype=torch.float16, device="npu")
+torch_npu.npu.utils.clear_npu_overflow_flag()
+assert not torch_npu.npu.utils.get_npu_overflow_flag()
+assert (huge + huge).tolist() == [65504.0] * 4
+assert torch_npu.npu.utils.get_npu_overflow_flag()
+status = torch_npu.npu_get_float_status(torch.zeros(8).npu())
+assert status.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+assert torch_npu.npu.utils.get_npu_overflow_flag()
+torch_npu.npu.utils.clear_npu_overflow_flag()
+assert not torch_npu.npu.utils.get_npu_overflow_flag()
+"""
+
+
+@pytest.mark.parametrize("queue", ["0", "1"])
+@pytest.mark.parametrize("soc", ["Ascend910B1", "Ascend910A"])
+def test_a_scaler_learns_of_overflow_in_saturation_mode(soc, queue):
+    support.run_script(SCALED, fresh=True, INF_NAN_MODE_FORCE_DISABLE="1", CAIRN_SOC=soc, TASK_QUEUE_ENABLE=queue)
 
 
 def test_one_hot_sort_transpose_scatter():

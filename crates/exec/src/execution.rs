@@ -3,7 +3,7 @@
 use crate::accesses::access;
 use crate::groups::{Groups, TaskTurns};
 use crate::outcome::Outcome;
-use cairn_ops::{Fault, Group, Memory, Plan};
+use cairn_ops::{Fault, Group, Memory, Overflow, Plan};
 use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
@@ -271,11 +271,17 @@ impl Execution {
             groups,
             sized: &sized,
             epilogue: None,
+            overflow: overflow(task_memory),
         };
-        self.plan.run_in_mode(&memory, task_memory.overflowed()).map_err(|Fault(text)| {
+        self.plan.run(&memory).map_err(|Fault(text)| {
             Error::new(Code::OperatorException, format!("{}: {text}", self.name))
         })
     }
+}
+
+/// How a task treats results that are too large.
+pub fn overflow<'a>(task_memory: &TaskMemory<'a>) -> Overflow<'a> {
+    Overflow { saturated: task_memory.overflowed(), status: Some(task_memory.overflow_status()) }
 }
 
 /// One submit of a call that communicates.

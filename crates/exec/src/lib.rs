@@ -15,7 +15,7 @@ mod target;
 
 pub use accesses::{access, mode};
 pub use by_name::{NamedCall, NamedOutput, Shapes, check_buffer};
-pub use execution::{Execution, SizesCallback, Workers};
+pub use execution::{Execution, SizesCallback, Workers, overflow};
 pub use groups::{Groups, TaskTurns, Turns};
 pub use host_input::{HostInput, upload};
 pub use outcome::{DecidedSizes, Outcome};

@@ -29,12 +29,14 @@ pub struct Marks {
     pub sized_by_values: bool,
     /// It communicates with other ranks: it is neither computed ahead of a run nor left out, and it waits for others.
     pub communicates: bool,
+    /// It reads or changes what a device keeps beside its memory: it is neither computed ahead of a run nor left out.
+    pub stateful: bool,
 }
 
 impl Marks {
     /// Whether it must run in every run of a graph, on the device: it is never computed ahead of one.
     pub fn runs_each_time(&self) -> bool {
-        self.random || self.communicates
+        self.random || self.communicates || self.stateful
     }
 
     /// A row without marks.
@@ -48,6 +50,7 @@ impl Marks {
         needs_values: &[],
         sized_by_values: false,
         communicates: false,
+        stateful: false,
     };
 }
 
@@ -97,6 +100,12 @@ impl Node {
     /// Marked [`sized_by_values`](Marks::sized_by_values).
     pub const fn sized_by_values(mut self) -> Node {
         self.marks.sized_by_values = true;
+        self
+    }
+
+    /// Marked [`stateful`](Marks::stateful).
+    pub const fn stateful(mut self) -> Node {
+        self.marks.stateful = true;
         self
     }
 

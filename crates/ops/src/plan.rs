@@ -133,6 +133,17 @@ pub struct Memory<'a> {
     pub groups: &'a [&'a dyn Group],
     /// What the kernel computes of its results before it stores them; only kernels of plans that take stages have one.
     pub epilogue: Option<&'a Epilogue<'a>>,
+    /// How results that are too large are treated.
+    pub overflow: Overflow<'a>,
+}
+
+/// How results that are too large are treated; by default they are infinite, and there is no status.
+#[derive(Clone, Copy, Default)]
+pub struct Overflow<'a> {
+    /// In saturation mode: results are finite, and this is set if one would not have been.
+    pub saturated: Option<&'a AtomicBool>,
+    /// The status of the process, which operators read and clear.
+    pub status: Option<&'a AtomicBool>,
 }
 
 impl<'a> Memory<'a> {
@@ -336,16 +347,11 @@ impl Plan {
         match &self.stages {
             None => self.kernel.run(memory),
             Some(stages) => stages.with_epilogue(memory, |memory| self.kernel.run(memory)),
-        }
-    }
-
-    /// Runs it; with `overflowed`, in saturation mode: its results are finite, and the flag is set if one would not have been.
-    pub fn run_in_mode(&self, memory: &Memory<'_>, overflowed: Option<&AtomicBool>) -> Outcome {
-        self.run(memory)?;
-        if let Some(overflowed) = overflowed {
+        }?;
+        if let Some(saturated) = memory.overflow.saturated {
             for (one, cells) in self.uses.iter().zip(memory.uses) {
                 if saturate(one, cells) {
-                    overflowed.store(true, Ordering::Relaxed);
+                    saturated.store(true, Ordering::Relaxed);
                 }
             }
         }

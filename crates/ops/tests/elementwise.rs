@@ -67,6 +67,7 @@ impl TestMemory {
             sized: &|_, _| unreachable!(),
             groups: &[],
             epilogue: None,
+            overflow: Default::default(),
         };
         plan.run(&memory).unwrap();
     }

@@ -70,6 +70,7 @@ impl TestMemory {
             sized: &|_, _| unreachable!("sizes are known"),
             groups: &[],
             epilogue: None,
+            overflow: Default::default(),
         };
         plan.run(&memory).map_err(|fault| fault.0)
     }

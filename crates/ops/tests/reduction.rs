@@ -65,6 +65,7 @@ impl TestMemory {
             sized: &sized,
             groups: &[],
             epilogue: None,
+            overflow: Default::default(),
         };
         plan.run(&memory).map_err(|fault| fault.0)?;
         Ok(plan.workspace)

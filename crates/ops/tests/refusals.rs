@@ -146,6 +146,7 @@ fn fault(
         sized: &|_, _| {},
         groups: &[],
         epilogue: None,
+        overflow: Default::default(),
     };
     let fault = plan.run(&memory).expect_err("an index out of range");
     assert!(made.iter().all(|byte| byte.get() == 0));

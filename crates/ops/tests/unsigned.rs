@@ -50,6 +50,7 @@ fn run(
         sized: &|_, _| {},
         groups: &[],
         epilogue: None,
+        overflow: Default::default(),
     };
     plan.run(&memory).map_err(|fault| fault.0)?;
     let made: Vec<u8> = made.iter().map(Cell::get).collect();

@@ -51,6 +51,8 @@ struct Root {
     budget: u64,
     reserved: u64,
     peak_reserved: u64,
+    /// The most that was reserved since the peak of what is live was reset; that peak is estimated, and never more.
+    most_reserved: u64,
     lanes: usize,
     /// Where the last range from the source ends; at first no offset at all.
     end: u64,
@@ -58,6 +60,14 @@ struct Root {
     vacating: Vec<Vacating>,
     /// Bytes that were stitched, ever.
     stitched: u64,
+}
+
+impl Root {
+    /// More is reserved now.
+    fn note_reserved(&mut self) {
+        self.peak_reserved = self.peak_reserved.max(self.reserved);
+        self.most_reserved = self.most_reserved.max(self.reserved);
+    }
 }
 
 /// A held block, and its lane, locked.
@@ -110,6 +120,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             budget,
             reserved: 0,
             peak_reserved: 0,
+            most_reserved: 0,
             lanes: 0,
             end: u64::MAX,
             vacating: Vec::new(),
@@ -265,7 +276,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             sum.peak = figures.peak;
         }
         if root.lanes > 1 {
-            sum.peak = self.total.peak().max(sum.live);
+            sum.peak = self.total.peak().min(root.most_reserved).max(sum.live);
         }
         sum
     }
@@ -288,7 +299,8 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
 
     /// Forgets how much was live.
     pub fn reset_peak_live(&self) {
-        let _root = self.root.lock();
+        let mut root = self.root.lock();
+        root.most_reserved = root.reserved;
         self.lanes().for_each(|lane| lane.lock().reset_peak_live(&self.total));
         self.total.reset_peak();
     }

@@ -20,6 +20,11 @@ impl OverflowStatus {
     pub fn reset(&self) {
         self.raised.store(false, Relaxed);
     }
+
+    /// The status itself, for operators that read and clear it.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.raised
+    }
 }
 
 /// How one stream treats overflow. Whether it saturates is decided when it is made, by the mode of the process then.

@@ -6,14 +6,13 @@
 use super::arena::{self, Lifetime};
 use super::operation::KnownTensor;
 use super::prepare::{Prepared, ValueId, WorkNode};
-use cairn_ops::{AccessMode, Fault, Memory, Outcome, Plan};
+use cairn_ops::{AccessMode, Fault, Memory, Outcome, Overflow, Plan};
 use cairn_tensor::parallel::{Parallel, SingleThread, share};
 use cairn_tensor::{Layout, Shared};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
 
 /// How many elements a piece has.
 const PIECE: usize = 2048;
@@ -291,19 +290,19 @@ impl FusedPlan {
         uses: &[&[Cell<u8>]],
         scratch: &[Cell<u8>],
         parallel: &dyn Parallel,
-        overflowed: Option<&AtomicBool>,
+        overflow: Overflow<'_>,
     ) -> Outcome {
         let uses: SmallVec<[Shared<'_>; 8]> = uses.iter().map(|one| Shared::new(one)).collect();
         let scratch = Shared::new(scratch);
         let piece = PIECE.min(self.count);
         let workers = self.workers.min(parallel.width());
         if workers == 1 {
-            return self.run_worker(&uses, scratch, (0, 0..self.count), overflowed);
+            return self.run_worker(&uses, scratch, (0, 0..self.count), overflow);
         }
         let failed: OnceLock<Fault> = OnceLock::new();
         parallel.run(workers, &|worker| {
             let range = share(self.count, piece, workers, worker);
-            if let Err(fault) = self.run_worker(&uses, scratch, (worker, range), overflowed) {
+            if let Err(fault) = self.run_worker(&uses, scratch, (worker, range), overflow) {
                 let _ = failed.set(fault);
             }
         });
@@ -316,7 +315,7 @@ impl FusedPlan {
         uses: &[Shared<'_>],
         scratch: Shared<'_>,
         (worker, range): (usize, std::ops::Range<usize>),
-        overflowed: Option<&AtomicBool>,
+        overflow: Overflow<'_>,
     ) -> Outcome {
         let piece = PIECE.min(self.count);
         let mut cells: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
@@ -348,8 +347,9 @@ impl FusedPlan {
                     groups: &[],
                     sized: &|_, _| {},
                     epilogue: None,
+                    overflow,
                 };
-                plan.run_in_mode(&memory, overflowed)?;
+                plan.run(&memory)?;
             }
             start += length;
         }

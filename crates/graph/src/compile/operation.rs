@@ -2,12 +2,13 @@
 
 use crate::ir::{Attr, Desc, Node};
 use bytes::Bytes;
-use cairn_ops::{Arg, Error, Fault, Group, LIST_LENGTHS, Memory, NodeArgs, Plan, Tensor, nodes};
+use cairn_ops::{
+    Arg, Error, Fault, Group, LIST_LENGTHS, Memory, NodeArgs, Overflow, Plan, Tensor, nodes,
+};
 use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::atomic::AtomicBool;
 
 /// An operator with the attributes of one node.
 pub struct Operation {
@@ -168,7 +169,7 @@ impl Operation {
         let mut workspace = Buffer::new(plan.workspace);
         {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            run_plan(&plan, &cells, workspace.cells(), &[], &SingleThread, None)
+            run_plan(&plan, &cells, workspace.cells(), &[], &SingleThread, Overflow::default())
                 .map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Option<Bytes>> = vec![None; outputs.len()];
@@ -194,12 +195,13 @@ pub fn run_plan(
     workspace: &[Cell<u8>],
     groups: &[&dyn Group],
     parallel: &dyn Parallel,
-    overflowed: Option<&AtomicBool>,
+    overflow: Overflow<'_>,
 ) -> Result<(), Fault> {
     let decides_sizes = Cell::new(false);
     let sized = |_: (usize, usize), _: &[usize]| decides_sizes.set(true);
-    let memory = Memory { uses, workspace, parallel, groups, sized: &sized, epilogue: None };
-    plan.run_in_mode(&memory, overflowed)?;
+    let memory =
+        Memory { uses, workspace, parallel, groups, sized: &sized, epilogue: None, overflow };
+    plan.run(&memory)?;
     match decides_sizes.get() {
         true => Err(Fault(
             "internal error (please report): its sizes depend on values, and its row is not marked sized_by_values".into(),

@@ -166,10 +166,12 @@ pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     let mut live = BTreeSet::new();
     let mut pending: Vec<NodeId> = outputs.iter().map(|source| source.node).collect();
     pending.extend(graph.targets.iter().copied().chain(net_output));
-    let communicates = |node: &Node| {
-        cairn_ops::nodes().get(node.kind.as_str()).is_some_and(|row| row.marks.communicates)
+    let always_runs = |node: &Node| {
+        cairn_ops::nodes()
+            .get(node.kind.as_str())
+            .is_some_and(|row| row.marks.communicates || row.marks.stateful)
     };
-    pending.extend(graph.nodes().filter(|(_, node)| communicates(node)).map(|(id, _)| id));
+    pending.extend(graph.nodes().filter(|(_, node)| always_runs(node)).map(|(id, _)| id));
     while let Some(id) = pending.pop() {
         let Some(node) = graph.node(id) else { continue };
         if live.insert(id) {

@@ -317,7 +317,7 @@ impl LoadedPass {
         task_memory: &TaskMemory<'_>,
     ) -> Result<()> {
         let parallel = Workers(task_memory.scheduler());
-        let overflowed = task_memory.overflowed();
+        let overflow = cairn_exec::overflow(task_memory);
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
         let steps = self.pass.steps();
         let mut next = 0;
@@ -333,9 +333,9 @@ impl LoadedPass {
             next += 1;
             let result = match &step.action {
                 Action::One(plan) => {
-                    run_plan(plan, &uses, workspace, &step_groups, &parallel, overflowed)
+                    run_plan(plan, &uses, workspace, &step_groups, &parallel, overflow)
                 }
-                Action::Fused(fused) => fused.run(&uses, workspace, &parallel, overflowed),
+                Action::Fused(fused) => fused.run(&uses, workspace, &parallel, overflow),
                 Action::Jump(jump, dtype) => {
                     let selector = uses.first().copied().unwrap_or_default();
                     if let Some(label) = jump.label(selector, *dtype) {

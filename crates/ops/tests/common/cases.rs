@@ -247,6 +247,7 @@ impl Case {
                 sized,
                 groups: &[],
                 epilogue: None,
+                overflow: Default::default(),
             };
             plan.run(&memory).map_err(|fault| fault.0)?;
         }

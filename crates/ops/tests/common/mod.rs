@@ -159,6 +159,7 @@ impl TestMemory {
             sized: &|(at, _), dims| self.reported.borrow_mut().push((at, dims.to_vec())),
             groups: &[],
             epilogue: None,
+            overflow: Default::default(),
         };
         let result = plan.run(&memory).map_err(|fault| fault.0);
         for gap in &self.gaps {

@@ -283,7 +283,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
                 Err(reason) => refused = Some(reason),
                 Ok(range) => {
                     root.reserved += range.end - range.start;
-                    root.peak_reserved = root.peak_reserved.max(root.reserved);
+                    root.note_reserved();
                     let extends_lane = lane_tail > 0 && range.start == root.end && more < full;
                     root.end = range.end;
                     let page = self.large_page();

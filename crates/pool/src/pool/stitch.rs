@@ -184,7 +184,7 @@ impl<P: Progress, S: SegmentSource> Pool<P, S> {
             return None;
         };
         root.reserved += fresh;
-        root.peak_reserved = root.peak_reserved.max(root.reserved);
+        root.note_reserved();
         root.end = root.end.max(range.end);
         root.stitched += need - fresh;
         let mut uses = Clock::new();

@@ -52,6 +52,7 @@ pub struct TaskMemory<'a> {
     writes: &'a [Span],
     scheduler: &'a Scheduler,
     overflowed: Option<&'a AtomicBool>,
+    overflow_status: &'a AtomicBool,
 }
 
 impl<'a> TaskMemory<'a> {
@@ -63,8 +64,9 @@ impl<'a> TaskMemory<'a> {
         writes: &'a [Span],
         scheduler: &'a Scheduler,
         overflowed: Option<&'a AtomicBool>,
+        overflow_status: &'a AtomicBool,
     ) -> TaskMemory<'a> {
-        TaskMemory { reads, writes, scheduler, overflowed }
+        TaskMemory { reads, writes, scheduler, overflowed, overflow_status }
     }
 
     /// The bytes of the range at an index of the task's reads.
@@ -118,6 +120,11 @@ impl<'a> TaskMemory<'a> {
     /// In saturation mode, the flag that is set when a result was too large; `None` if infinities are results.
     pub fn overflowed(&self) -> Option<&'a AtomicBool> {
         self.overflowed
+    }
+
+    /// The overflow status of the process, on every stream.
+    pub fn overflow_status(&self) -> &'a AtomicBool {
+        self.overflow_status
     }
 }
 

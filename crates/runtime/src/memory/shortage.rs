@@ -84,6 +84,9 @@ impl Memory {
             _ if usage.waiting > 0 => {
                 "synchronize the streams that may still use freed memory, and try again"
             }
+            _ if usage.live == 0 => {
+                "try again: other processes take and give back the memory that all share"
+            }
             _ => {
                 "the free memory is in pieces: free some of what lies between, and take large blocks first"
             }

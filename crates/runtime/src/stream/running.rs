@@ -184,10 +184,11 @@ impl Stream {
         let (reads, writes) = (view.places(&task.reads), view.places(&task.writes));
         let (reads, writes) =
             (reads.as_ref().unwrap_or(&task.reads), writes.as_ref().unwrap_or(&task.writes));
-        let (scheduler, overflowed) =
-            (&self.shared.scheduler, self.overflow.flag(&self.shared.overflow));
+        let (scheduler, status) = (&self.shared.scheduler, &self.shared.overflow);
+        let overflowed = self.overflow.flag(status);
         // SAFETY: every range was found mapped and long enough just now, and stays mapped while the view lives.
-        let task_memory = unsafe { TaskMemory::new(reads, writes, scheduler, overflowed) };
+        let task_memory =
+            unsafe { TaskMemory::new(reads, writes, scheduler, overflowed, status.flag()) };
         kernel.run(&task_memory)
     }
 
