@@ -74,56 +74,57 @@ static int exporter_count(void)
     return depth && strcmp(depth, "deep") == 0 ? 1000 : 60;
 }
 
-/* Many exporters, some at a time; every second one is killed while its memory is held here. */
+/* Many exporters, all alive at the same time; every second one is killed while its memory is held here. */
 static void many_exporters(void)
 {
-    enum { AT_ONCE = 20 };
-    pid_t pids[AT_ONCE];
-    int from[AT_ONCE], to[AT_ONCE];
-    char keys[AT_ONCE][65];
-    void *blocks[AT_ONCE];
+    enum { MOST = 1000 };
+    static pid_t pids[MOST];
+    static int from[MOST], to[MOST];
+    static char keys[MOST][65];
+    static void *blocks[MOST];
+    const int count = exporter_count();
+    struct rlimit before, enough;
+    CHECK(count <= MOST && getrlimit(RLIMIT_NOFILE, &before) == 0);
+    enough = before;
+    enough.rlim_cur = 4096;
+    CHECK(before.rlim_max >= enough.rlim_cur && setrlimit(RLIMIT_NOFILE, &enough) == 0);
     /* Exporters are forked from a process that has not used ACL: their own parent. */
-    for (int done = 0; done < exporter_count(); done += AT_ONCE) {
-        int report[2];
-        if (pipe(report) != 0)
-            abort();
-        for (int i = 0; i < AT_ONCE; i++) {
-            pids[i] = started(exporter, &from[i], &to[i]);
-            unsigned char value = (unsigned char)(done + i);
-            CHECK(write(to[i], &value, 1) == 1);
-        }
-        for (int i = 0; i < AT_ONCE; i++)
-            CHECK(read(from[i], keys[i], 65) == 65);
-        pid_t importer = fork();
-        if (importer == 0) {
-            check_failures = 0;
-            start_watchdog();
-            begin();
-            for (int i = 0; i < AT_ONCE; i++)
-                CHECK_OK(aclrtIpcMemImportByKey(&blocks[i], keys[i], 1));
-            for (int i = 0; i < AT_ONCE; i += 2)
-                kill(pids[i], SIGKILL);
-            for (int i = 0; i < AT_ONCE; i++) {
-                unsigned char bytes[4096];
-                CHECK_OK(aclrtMemcpy(bytes, 4096, blocks[i], 4096, ACL_MEMCPY_DEVICE_TO_HOST));
-                CHECK_EQ(bytes[0], (unsigned char)(done + i));
-                CHECK_EQ(bytes[4095], (unsigned char)(done + i));
-                CHECK_OK(aclrtIpcMemClose(keys[i]));
-            }
-            end();
-            exit(check_failures != 0);
-        }
-        CHECK_EQ(child_status(importer), 0);
-        for (int i = 0; i < AT_ONCE; i++) {
-            unsigned char value = 0;
-            if (i % 2)
-                CHECK(write(to[i], &value, 1) == 1);
-            int status = child_status(pids[i]);
-            CHECK_EQ(status, i % 2 ? 0 : 1000 + SIGKILL);
-            close(from[i]), close(to[i]);
-        }
-        close(report[0]), close(report[1]);
+    for (int i = 0; i < count; i++) {
+        unsigned char value = (unsigned char)i;
+        pids[i] = started(exporter, &from[i], &to[i]);
+        CHECK(write(to[i], &value, 1) == 1);
     }
+    for (int i = 0; i < count; i++)
+        CHECK(read(from[i], keys[i], 65) == 65);
+    pid_t importer = fork();
+    if (importer == 0) {
+        check_failures = 0;
+        start_watchdog();
+        begin();
+        for (int i = 0; i < count; i++)
+            CHECK_OK(aclrtIpcMemImportByKey(&blocks[i], keys[i], 1));
+        for (int i = 0; i < count; i += 2)
+            kill(pids[i], SIGKILL);
+        for (int i = 0; i < count; i++) {
+            unsigned char bytes[4096];
+            CHECK_OK(aclrtMemcpy(bytes, 4096, blocks[i], 4096, ACL_MEMCPY_DEVICE_TO_HOST));
+            CHECK_EQ(bytes[0], (unsigned char)i);
+            CHECK_EQ(bytes[4095], (unsigned char)i);
+            CHECK_OK(aclrtIpcMemClose(keys[i]));
+        }
+        end();
+        exit(check_failures != 0);
+    }
+    CHECK_EQ(child_status(importer), 0);
+    for (int i = 0; i < count; i++) {
+        unsigned char value = 0;
+        if (i % 2)
+            CHECK(write(to[i], &value, 1) == 1);
+        int status = child_status(pids[i]);
+        CHECK_EQ(status, i % 2 ? 0 : 1000 + SIGKILL);
+        close(from[i]), close(to[i]);
+    }
+    CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
 /* Exports and closes for ever; sends every key. */
