@@ -1,9 +1,9 @@
-//! Tasks that a device does without a kernel: fills with numbers, reductions, random numbers.
+//! Tasks that a device does without an operator: fills with numbers, reductions, random numbers.
 
 use crate::abi;
 use crate::door::{self, Handle, entry, runtime};
 use cairn_exec::device_tasks::{
-    Fill, Parameter, RandomNumbers, Shape, element_bytes, reduction, set_numbers,
+    Fill, Parameter, RandomKind, RandomNumbers, element_bytes, reduction, set_numbers,
 };
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::memory::AddressInfo;
@@ -33,7 +33,7 @@ fn fill(ptr: Handle, bytes: usize, value: u32, count: usize) -> Result<Option<Fi
     Ok(Some(Fill { address, value, count, location }))
 }
 
-/// A data type that tasks without a kernel may know.
+/// A data type that such tasks may know.
 fn data_type(type_: abi::aclDataType) -> Result<DType> {
     DType::from_number(type_).ok_or_else(|| Error::invalid(format!("data type {type_} is unknown")))
 }
@@ -70,7 +70,7 @@ fn parameter(info: &abi::aclrtRandomParaInfo, name: &str, bytes: usize) -> Resul
 }
 
 /// What the numbers are, with their parameters.
-fn shape(info: &abi::aclrtRandomNumFuncParaInfo, dtype: DType) -> Result<Shape> {
+fn kind(info: &abi::aclrtRandomNumFuncParaInfo, dtype: DType) -> Result<RandomKind> {
     let bytes = element_bytes(dtype)?;
     // SAFETY: all members consist of parameters, of which any bytes are values.
     let (mask, uniform, normal) = unsafe {
@@ -81,15 +81,17 @@ fn shape(info: &abi::aclrtRandomNumFuncParaInfo, dtype: DType) -> Result<Shape> 
     let deviation = || parameter(&normal.stddev, "stddev", bytes);
     match info.funcType {
         abi::ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK => {
-            parameter(&mask.dropoutRation, "dropoutRation", bytes).map(Shape::DropoutMask)
+            parameter(&mask.dropoutRation, "dropoutRation", bytes).map(RandomKind::DropoutMask)
         }
-        abi::ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS => Ok(Shape::Uniform(
+        abi::ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS => Ok(RandomKind::Uniform(
             parameter(&uniform.min, "min", bytes)?,
             parameter(&uniform.max, "max", bytes)?,
         )),
-        abi::ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS => Ok(Shape::Normal(mean()?, deviation()?)),
+        abi::ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS => {
+            Ok(RandomKind::Normal(mean()?, deviation()?))
+        }
         abi::ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS => {
-            Ok(Shape::Truncated(mean()?, deviation()?))
+            Ok(RandomKind::Truncated(mean()?, deviation()?))
         }
         other => Err(Error::invalid(format!("funcType {other}: expected 0 to 3"))),
     }
@@ -149,11 +151,11 @@ entry! {
         // SAFETY: not null; the user passes this struct.
         let info = unsafe { info.read_unaligned() };
         let dtype = data_type(info.dataType)?;
-        let shape = shape(&info.randomNumFuncParaInfo, dtype)?;
+        let kind = kind(&info.randomNumFuncParaInfo, dtype)?;
         door::not_null(info.randomResultAddr, "randomResultAddr")?;
         door::not_null(info.randomCounterAddr, "randomCounterAddr")?;
         let numbers = RandomNumbers {
-            shape,
+            kind,
             dtype,
             seed: parameter(&info.randomSeed, "randomSeed", 8)?,
             count: parameter(&info.randomNum, "randomNum", 8)?,

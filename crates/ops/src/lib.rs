@@ -28,6 +28,7 @@ pub use group::{Group, GroupUse, Message, MessageUse, Reduction};
 pub use infer::Infer;
 pub use marks::Marks;
 pub use plan::{AccessMode, Memory, Operand, Overflow, Packing, Plan, Scratch, SizeCallback, Use};
+pub use saturation::saturate_all;
 pub use stage::StageUse;
 pub use table::{
     ArgSource, Attr, AttrDefault, LIST_LENGTHS, Node, NodeArgs, Row, aclnn, copy, node, nodes, rows,

@@ -61,6 +61,11 @@ pub fn saturate(one: &Use, cells: &[Cell<u8>]) -> bool {
     }
 }
 
+/// Saturates elements that lie side by side; true if something changed.
+pub fn saturate_all(dtype: DType, cells: &[Cell<u8>]) -> bool {
+    Float::of(dtype).is_some_and(|float| float.saturate_all(cells))
+}
+
 /// Saturates the elements of a layout.
 fn saturate_elements(float: Float, layout: &Layout, cells: &[Cell<u8>]) -> bool {
     let item = layout.item();

@@ -1,9 +1,10 @@
 //! Tasks that a device does without an operator: copies of rows and described ones, fills with numbers, reductions,
-//! random numbers.
+//! random numbers, the overflow status.
 
 mod bytes;
 mod described;
 mod fill;
+mod overflow_status;
 mod random;
 mod reduction;
 mod rows;
@@ -11,6 +12,7 @@ mod rows;
 pub use bytes::{read_bytes, work, write_bytes};
 pub use described::{DESCRIPTION_BYTES, Description, copy_described, copy_with_offsets};
 pub use fill::{Fill, set_numbers};
-pub use random::{Parameter, RandomNumbers, Shape, element_bytes};
+pub use overflow_status::{STATUS_BYTES, clear_status, write_status};
+pub use random::{Parameter, RandomKind, RandomNumbers, element_bytes};
 pub use reduction::reduction;
 pub use rows::Rows;

@@ -5,8 +5,8 @@ use cairn_runtime::error::{Error, Result};
 use cairn_runtime::memory::Memory;
 use cairn_runtime::task::{Location, Span, Spans, Task};
 use cairn_tensor::DType;
-use cairn_tensor::kernels::drawn::{Distribution, Number, draw, draw_kept_bits, drawn_bytes};
 use cairn_tensor::kernels::philox::Philox;
+use cairn_tensor::kernels::random_bytes::{self, Distribution, Number, draw, draw_kept_bits};
 use std::sync::Arc;
 
 /// Numbers that are drawn at a time; a multiple of eight.
@@ -51,12 +51,12 @@ fn unknown(dtype: DType) -> Error {
 
 /// Bytes of a number of a type. Fails for those that are not drawn.
 pub fn element_bytes(dtype: DType) -> Result<usize> {
-    drawn_bytes(dtype).ok_or_else(|| unknown(dtype))
+    random_bytes::element_bytes(dtype).ok_or_else(|| unknown(dtype))
 }
 
-/// What numbers are drawn.
+/// What is drawn, and where its parameters are.
 #[derive(Clone, Copy)]
-pub enum Shape {
+pub enum RandomKind {
     /// Bits that are 0 with this probability.
     DropoutMask(Parameter),
     /// From a number to below another one.
@@ -67,8 +67,8 @@ pub enum Shape {
     Truncated(Parameter, Parameter),
 }
 
-/// What is drawn once the parameters are known.
-enum Drawn {
+/// The same, once its parameters are known.
+enum Known {
     Bits { dropped: f64 },
     Numbers(Distribution),
 }
@@ -77,7 +77,7 @@ enum Drawn {
 #[derive(Clone, Copy)]
 pub struct RandomNumbers {
     /// What is drawn.
-    pub shape: Shape,
+    pub kind: RandomKind,
     /// The type of the numbers, and of the parameters of their distribution; of a mask only that of its ratio.
     pub dtype: DType,
     /// The seed, of 8 bytes.
@@ -96,7 +96,7 @@ impl RandomNumbers {
         Number::decode(self.dtype, bytes).ok_or_else(|| unknown(self.dtype))
     }
 
-    fn drawn(&self, memory: &Memory) -> Result<Drawn> {
+    fn known(&self, memory: &Memory) -> Result<Known> {
         let number = |parameter: Parameter| self.number(parameter, memory);
         let normal = |mean, deviation| -> Result<(f64, f64)> {
             let (mean, deviation) = (number(mean)?.real(), number(deviation)?.real());
@@ -107,17 +107,17 @@ impl RandomNumbers {
                 ))),
             }
         };
-        Ok(match self.shape {
-            Shape::DropoutMask(ratio) => {
+        Ok(match self.kind {
+            RandomKind::DropoutMask(ratio) => {
                 let dropped = number(ratio)?.real();
                 if !(0.0..=1.0).contains(&dropped) {
                     return Err(Error::refused(format!(
                         "dropout ratio {dropped}: expected 0 to 1"
                     )));
                 }
-                Drawn::Bits { dropped }
+                Known::Bits { dropped }
             }
-            Shape::Uniform(low, high) => {
+            RandomKind::Uniform(low, high) => {
                 let (low, high) = (number(low)?, number(high)?);
                 let is_range = match (low, high) {
                     (Number::Whole(low), Number::Whole(high)) => low <= high,
@@ -129,25 +129,25 @@ impl RandomNumbers {
                         "min {low}, max {high}: expected finite numbers, min at most max"
                     )));
                 }
-                Drawn::Numbers(Distribution::Uniform(low, high))
+                Known::Numbers(Distribution::Uniform(low, high))
             }
-            Shape::Normal(mean, deviation) => {
+            RandomKind::Normal(mean, deviation) => {
                 let (mean, deviation) = normal(mean, deviation)?;
-                Drawn::Numbers(Distribution::Normal { mean, deviation })
+                Known::Numbers(Distribution::Normal { mean, deviation })
             }
-            Shape::Truncated(mean, deviation) => {
+            RandomKind::Truncated(mean, deviation) => {
                 let (mean, deviation) = normal(mean, deviation)?;
-                Drawn::Numbers(Distribution::Truncated { mean, deviation })
+                Known::Numbers(Distribution::Truncated { mean, deviation })
             }
         })
     }
 
     /// Bytes of the result.
     fn bytes(&self, count: u64) -> Result<usize> {
-        let bytes = match self.shape {
-            Shape::DropoutMask(_) => usize::try_from(count.div_ceil(8)).ok(),
+        let bytes = match self.kind {
+            RandomKind::DropoutMask(_) => usize::try_from(count.div_ceil(8)).ok(),
             _ => (usize::try_from(count).ok())
-                .and_then(|count| count.checked_mul(drawn_bytes(self.dtype)?)),
+                .and_then(|count| count.checked_mul(random_bytes::element_bytes(self.dtype)?)),
         };
         let fits = bytes.filter(|&bytes| self.result.checked_add(bytes).is_some());
         fits.ok_or_else(|| {
@@ -160,7 +160,7 @@ impl RandomNumbers {
         let seed = u64::from_le_bytes(self.seed.get(8, memory)?);
         let count = u64::from_le_bytes(self.count.get(8, memory)?);
         let in_task = |error: Error| Error::new(error.code, format!("{NAME}: {}", error.text));
-        let drawn = self.drawn(memory).map_err(in_task)?;
+        let known = self.known(memory).map_err(in_task)?;
         self.bytes(count).map_err(in_task)?;
         let philox = Philox::new(seed, counter);
         let element = element_bytes(self.dtype)?;
@@ -168,13 +168,13 @@ impl RandomNumbers {
         let mut at = self.result;
         for first in (0..count).step_by(CHUNK) {
             let len = CHUNK.min((count - first) as usize);
-            let chunk = match drawn {
-                Drawn::Bits { dropped } => {
+            let chunk = match known {
+                Known::Bits { dropped } => {
                     let chunk = &mut bytes[..len.div_ceil(8)];
                     draw_kept_bits(dropped, philox, first, len, chunk);
                     chunk
                 }
-                Drawn::Numbers(distribution) => {
+                Known::Numbers(distribution) => {
                     let chunk = &mut bytes[..len * element];
                     draw(self.dtype, distribution, philox, first, chunk);
                     chunk
@@ -190,15 +190,15 @@ impl RandomNumbers {
     /// The task that draws them. Fails for a type that cannot be drawn, and for values that are wrong and known now. Those who
     /// listen see what it writes if the count is known now.
     pub fn task(self, memory: &Arc<Memory>) -> Result<Task> {
-        let parameters: &[Parameter] = match &self.shape {
-            Shape::DropoutMask(ratio) => &[*ratio],
-            Shape::Uniform(one, other)
-            | Shape::Normal(one, other)
-            | Shape::Truncated(one, other) => &[*one, *other],
+        let parameters: &[Parameter] = match &self.kind {
+            RandomKind::DropoutMask(ratio) => &[*ratio],
+            RandomKind::Uniform(one, other)
+            | RandomKind::Normal(one, other)
+            | RandomKind::Truncated(one, other) => &[*one, *other],
         };
         let element = element_bytes(self.dtype)?;
         if parameters.iter().all(|parameter| matches!(parameter, Parameter::Value(_))) {
-            self.drawn(memory)?;
+            self.known(memory)?;
         }
         let bytes = match self.count {
             Parameter::Value(count) => self.bytes(u64::from_le_bytes(count))?,

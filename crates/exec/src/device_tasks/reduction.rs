@@ -1,11 +1,13 @@
 //! Reductions of one range into another.
 
+use cairn_ops::saturate_all;
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::task::{Body, Kernel, Location, Span, Task};
 use cairn_tensor::DType;
-use cairn_tensor::kernels::accumulate::{Combine, accumulate, accumulated_bytes};
+use cairn_tensor::kernels::accumulate::{Combine, accumulate, is_accumulated};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// `dst = dst op src`, element by element.
 struct Reduction {
@@ -23,7 +25,12 @@ impl Kernel for Reduction {
 
     fn run(&self, memory: &TaskMemory<'_>) -> Result<()> {
         let (dst, src) = (memory.write(0), memory.read(0));
-        accumulate(self.dtype, self.combine, dst, src, memory.overflowed());
+        accumulate(self.dtype, self.combine, dst, src);
+        if let Some(overflowed) = memory.overflowed()
+            && saturate_all(self.dtype, dst)
+        {
+            overflowed.store(true, Relaxed);
+        }
         Ok(())
     }
 }
@@ -37,7 +44,7 @@ pub fn reduction(
     bytes: usize,
     location: Location,
 ) -> Result<Task> {
-    let Some(element) = accumulated_bytes(dtype) else {
+    let Some(element) = dtype.size_in_bytes().filter(|_| is_accumulated(dtype)) else {
         return Err(Error::invalid(format!(
             "data type {dtype}: expected int8, int16, int32, float16, float or bf16"
         )));

@@ -3,7 +3,6 @@
 use crate::DType;
 use half::{bf16, f16};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How two elements become one. A number that is none makes the result none, but for `Equal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,25 +17,15 @@ pub enum Combine {
     Equal,
 }
 
-/// Bytes of an element that [`accumulate`] takes; `None` for other types.
-pub fn accumulated_bytes(dtype: DType) -> Option<usize> {
-    match dtype {
-        DType::Int8 => Some(1),
-        DType::Int16 | DType::Float16 | DType::Bf16 => Some(2),
-        DType::Int32 | DType::Float => Some(4),
-        _ => None,
-    }
+/// Whether [`accumulate`] takes elements of a type.
+pub fn is_accumulated(dtype: DType) -> bool {
+    let integers = [DType::Int8, DType::Int16, DType::Int32];
+    let floats = [DType::Float16, DType::Bf16, DType::Float];
+    integers.contains(&dtype) || floats.contains(&dtype)
 }
 
-/// `dst = combine(dst, src)` for each element of a type that [`accumulated_bytes`] knows; of any other nothing. With
-/// `overflowed` results that are too large become the largest finite number, those that are no number 0, and the flag is set.
-pub fn accumulate(
-    dtype: DType,
-    combine: Combine,
-    dst: &[Cell<u8>],
-    src: &[Cell<u8>],
-    overflowed: Option<&AtomicBool>,
-) {
+/// `dst = combine(dst, src)` for each element of a type that [`is_accumulated`]; of any other nothing.
+pub fn accumulate(dtype: DType, combine: Combine, dst: &[Cell<u8>], src: &[Cell<u8>]) {
     let integers = |x: i64, y: i64| match combine {
         Combine::Sum => x.wrapping_add(y),
         Combine::Max => x.max(y),
@@ -49,13 +38,6 @@ pub fn accumulate(
         _ if x.is_nan() || y.is_nan() => f32::NAN,
         Combine::Max => x.max(y),
         Combine::Min => x.min(y),
-    };
-    let finite = |value: f32, rounded: f32, largest: f32| match overflowed {
-        Some(flag) if !rounded.is_finite() => {
-            flag.store(true, Ordering::Relaxed);
-            Some(if value.is_nan() { 0.0 } else { largest.copysign(value) })
-        }
-        _ => None,
     };
     match dtype {
         DType::Int8 => each(dst, src, |x, y| {
@@ -71,19 +53,14 @@ pub fn accumulate(
         }),
         DType::Float16 => each(dst, src, |x, y| {
             let value = floats(f16::from_le_bytes(x).to_f32(), f16::from_le_bytes(y).to_f32());
-            let rounded = f16::from_f32(value);
-            let saturated = finite(value, rounded.to_f32(), f16::MAX.to_f32());
-            saturated.map_or(rounded, f16::from_f32).to_le_bytes()
+            f16::from_f32(value).to_le_bytes()
         }),
         DType::Bf16 => each(dst, src, |x, y| {
             let value = floats(bf16::from_le_bytes(x).to_f32(), bf16::from_le_bytes(y).to_f32());
-            let rounded = bf16::from_f32(value);
-            let saturated = finite(value, rounded.to_f32(), bf16::MAX.to_f32());
-            saturated.map_or(rounded, bf16::from_f32).to_le_bytes()
+            bf16::from_f32(value).to_le_bytes()
         }),
         DType::Float => each(dst, src, |x, y| {
-            let value = floats(f32::from_le_bytes(x), f32::from_le_bytes(y));
-            finite(value, value, f32::MAX).unwrap_or(value).to_le_bytes()
+            floats(f32::from_le_bytes(x), f32::from_le_bytes(y)).to_le_bytes()
         }),
         _ => {}
     }
@@ -108,12 +85,12 @@ fn each<const N: usize>(
 mod tests {
     use super::*;
 
-    fn floats(combine: Combine, x: &[f32], y: &[f32], flag: Option<&AtomicBool>) -> Vec<f32> {
+    fn floats(combine: Combine, x: &[f32], y: &[f32]) -> Vec<f32> {
         let cells = |values: &[f32]| -> Vec<Cell<u8>> {
             values.iter().flat_map(|value| value.to_le_bytes()).map(Cell::new).collect()
         };
         let (dst, src) = (cells(x), cells(y));
-        accumulate(DType::Float, combine, &dst, &src, flag);
+        accumulate(DType::Float, combine, &dst, &src);
         let bytes: Vec<u8> = dst.iter().map(Cell::get).collect();
         bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
     }
@@ -121,27 +98,17 @@ mod tests {
     #[test]
     fn what_is_no_number_stays_none_and_nothing_else_changes() {
         for combine in [Combine::Sum, Combine::Max, Combine::Min] {
-            let values = floats(combine, &[f32::NAN, 1.0, 2.0], &[1.0, f32::NAN, 2.0], None);
+            let values = floats(combine, &[f32::NAN, 1.0, 2.0], &[1.0, f32::NAN, 2.0]);
             assert!(values[0].is_nan() && values[1].is_nan() && !values[2].is_nan());
         }
-        assert_eq!(floats(Combine::Equal, &[f32::NAN, 1.0], &[f32::NAN, 1.0], None), [0.0, 1.0]);
-        assert_eq!(floats(Combine::Max, &[-0.5, 3.0], &[0.5, -3.0], None), [0.5, 3.0]);
-        assert_eq!(floats(Combine::Min, &[-0.5, 3.0], &[0.5, -3.0], None), [-0.5, -3.0]);
+        assert_eq!(floats(Combine::Equal, &[f32::NAN, 1.0], &[f32::NAN, 1.0]), [0.0, 1.0]);
+        assert_eq!(floats(Combine::Max, &[-0.5, 3.0], &[0.5, -3.0]), [0.5, 3.0]);
+        assert_eq!(floats(Combine::Min, &[-0.5, 3.0], &[0.5, -3.0]), [-0.5, -3.0]);
     }
 
     #[test]
-    fn sums_saturate_and_say_so_only_where_they_are_asked_to() {
-        let flag = AtomicBool::new(false);
-        assert_eq!(floats(Combine::Sum, &[f32::MAX], &[f32::MAX], None), [f32::INFINITY]);
-        assert_eq!(floats(Combine::Sum, &[1.0], &[2.0], Some(&flag)), [3.0]);
-        assert!(!flag.load(Ordering::Relaxed));
-        let values = floats(
-            Combine::Sum,
-            &[f32::MAX, f32::MIN, f32::INFINITY],
-            &[f32::MAX, f32::MIN, f32::NEG_INFINITY],
-            Some(&flag),
-        );
-        assert_eq!(values, [f32::MAX, f32::MIN, 0.0]);
-        assert!(flag.load(Ordering::Relaxed));
+    fn sums_that_are_too_large_are_infinite() {
+        let sums = floats(Combine::Sum, &[f32::MAX, f32::MIN], &[f32::MAX, f32::MIN]);
+        assert_eq!(sums, [f32::INFINITY, f32::NEG_INFINITY]);
     }
 }

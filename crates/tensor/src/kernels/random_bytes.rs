@@ -63,13 +63,8 @@ pub enum Distribution {
 }
 
 /// Bytes of an element that can be drawn; `None` for other types.
-pub fn drawn_bytes(dtype: DType) -> Option<usize> {
-    match dtype {
-        DType::Float16 | DType::Bf16 => Some(2),
-        DType::Int32 | DType::Uint32 | DType::Float => Some(4),
-        DType::Int64 | DType::Uint64 => Some(8),
-        _ => None,
-    }
+pub fn element_bytes(dtype: DType) -> Option<usize> {
+    Number::decode(dtype, [0; 8]).and_then(|_| dtype.size_in_bytes())
 }
 
 /// What a block of the generator is for one number.
@@ -120,9 +115,9 @@ impl Draw {
     }
 }
 
-/// Fills `out` with numbers of a type that [`drawn_bytes`] knows, those from number `first` on; of any other type nothing.
+/// Fills `out` with numbers of a type that [`element_bytes`] knows, those from number `first` on; of any other type nothing.
 pub fn draw(dtype: DType, distribution: Distribution, philox: Philox, first: u64, out: &mut [u8]) {
-    let Some(bytes) = drawn_bytes(dtype) else { return };
+    let Some(bytes) = element_bytes(dtype) else { return };
     let mut elements = out.chunks_exact_mut(bytes);
     Draw::each(philox, first, elements.len(), |draw| {
         let value = match distribution {
@@ -210,7 +205,7 @@ mod tests {
     const COUNT: usize = 20_000;
 
     fn numbers(dtype: DType, distribution: Distribution) -> Vec<Number> {
-        let bytes = drawn_bytes(dtype).unwrap();
+        let bytes = element_bytes(dtype).unwrap();
         let mut out = vec![0u8; COUNT * bytes];
         draw(dtype, distribution, Philox::new(7, 0), 0, &mut out);
         (out.chunks_exact(bytes))
