@@ -135,7 +135,7 @@ def test_threads_that_the_interpreter_ends_do_no_harm(tmp_path):
     text = """\
 import acl, threading
 acl.init(), acl.rt.set_device(0)
-context, ready = acl.rt.get_context()[0], threading.Barrier(5)
+context, ready, works = acl.rt.get_context()[0], threading.Barrier(5), threading.Event()
 
 def work():
     acl.rt.set_context(context)
@@ -143,10 +143,12 @@ def work():
     while True:
         ptr, ret = acl.rt.malloc(64, 0)
         assert ret == 0 and acl.rt.free(ptr) == 0
+        works.set()
 
 for _ in range(4):
     threading.Thread(target=work, daemon=True).start()
 ready.wait()
+works.wait()
 for _ in range(200):
     ptr, ret = acl.rt.malloc(64, 0)
     acl.rt.free(ptr)

@@ -272,13 +272,13 @@ class ByName:
         return outputs, [self.sizes(one)[1] for one in descs]
 
 
-# Operators that write their first input in place.
 # Operators that write inputs other than the first: outputs that have the name of an input are that input.
 WRITE_NAMED_INPUTS = {
     "InplaceFusedCausalConv1d", "KvRmsNormRopeCache", "MlaProlog", "MlaPrologV2", "MlaPrologV3", "QkvRmsNormRopeCache", "ScatterPaKvCache",
 }  # fmt: skip
+# Operators that write their first input in place.
 IN_PLACE_OPERATORS = {
-    "ApplyAdamD", "ApplyAdamV2", "ApplyAdamW", "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "Scatter",
+    "ApplyAdamD", "ApplyAdamV2", "ApplyAdamW", "ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "NPUGetFloatStatus", "Scatter",
     "ScatterList", "ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdUpdate", "ScatterUpdate", "ViewCopy",
 }  # fmt: skip
 

@@ -14,9 +14,13 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Numbers of a status.
 const COUNT: usize = 8;
 
-/// A status that is written, by the index of its argument.
+/// The argument at an index is a status, which is written.
 fn status(call: &mut Call<'_>, index: usize) -> Result<Operand> {
     let out = call.output(index)?;
+    expect_status(call, index, out)
+}
+
+fn expect_status(call: &mut Call<'_>, index: usize, out: Operand) -> Result<Operand> {
     call.expect_dtype(index, &out, &[DType::Float, DType::Float16, DType::Bf16, DType::Int32])?;
     if out.count() != COUNT {
         let (name, dims) = (call.parameter(index), out.dims());
@@ -65,7 +69,8 @@ fn get(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Arguments: the status, which older chips write to the input, and once more.
 fn get_twice(call: &mut Call<'_>) -> Result<Plan> {
-    let (addr, data) = (status(call, 0)?, status(call, 1)?);
+    let addr = call.inout(0)?;
+    let (addr, data) = (expect_status(call, 0, addr)?, status(call, 1)?);
     call.plan(move |memory| {
         let is_raised = is_raised(memory);
         write(memory, &addr, is_raised);
@@ -121,7 +126,6 @@ pub const NODES: &[Node] = &[
         get_twice,
         &[A(0), O(0)],
     )
-    .from_shapes()
     .stateful(),
     node("NPUClearFloatStatus", &["addr"], &["data"], Infer::By(infer_real), clear_to, &[O(0)])
         .from_shapes()
