@@ -80,7 +80,6 @@ pub struct Tlsf {
 /// of a hole, or the `note` of a live block. `prev` is also the kind: `LIVE`, `EDGE` (of a range, of
 /// size 0), `UNUSED` (an entry without a block), or else a hole. No block has the id `NONE`.
 #[derive(Clone, Copy)]
-#[repr(align(64))] // One line of the cache.
 struct Block {
     start: u64,
     size: u64,
